@@ -1,0 +1,75 @@
+"""The dataset adapter: a dataset writes text, the harness turns it into requests."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One request as text. Concatenated: instruction + context + query (+ answer_prefix).
+
+    The chat template is put around it later (`bench.requests`): the instruction and the query
+    belong to the user's turn, `answer_prefix` opens the assistant's.
+    """
+
+    id: str
+    instruction: str
+    context: str
+    query: str
+    references: tuple[str, ...]
+    max_new_tokens: int
+    answer_prefix: str = ""
+    evidence: tuple[tuple[int, int], ...] = field(default=())
+    """Answer-bearing spans of `context`: (begin, end) character offsets, end exclusive."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How long a context has to be, in the tokens of the model at hand.
+
+    `tokens` is N = chunks x tokens a chunk; a context may be shorter, never longer.
+    `count(text)` gives a context's length in tokens, `cut(text, n)` its first n tokens as text
+    and `tail(text, n)` its last n.
+    """
+
+    tokens: int
+    count: Callable[[str], int]
+    cut: Callable[[str, int], str]
+    tail: Callable[[str, int], str]
+
+
+@dataclass
+class Dataset(ABC):
+    """One family of tasks; fields of the dataclass are its parameters.
+
+    A file in `datasets/` defines one subclass and names it `DATASET`. A task is written
+    "family/task" ("ruler/mq"), or "family" where there is one task only.
+    """
+
+    task: str = ""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    """One line for `qcbench datasets`."""
+    tasks: ClassVar[tuple[str, ...]]
+    """Names of the tasks; ("",) where the family is one task."""
+    metric: ClassVar[str]
+    """A name in `bench.metrics.METRICS`."""
+    note: ClassVar[str] = ""
+    """A caveat shown wherever the scores are ("LongBench-format, not LongBench")."""
+
+    @abstractmethod
+    def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
+        """Make n samples whose contexts fit; the same (task, fit, n, seed) gives the same samples.
+
+        The first k of n samples are those of a call with n = k. Raises `UserError` where data
+        is missing or malformed, or the context cannot be made that short or that long.
+        """
+
+    def provenance(self) -> dict[str, Any]:
+        """What the samples depend on besides seed and fit (file hashes, truncation policy)."""
+        return {}

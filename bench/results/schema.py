@@ -1,0 +1,57 @@
+"""The row schema: one JSON object a request, method and operating point."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+Status = Literal["ok", "failed", "skipped", "oom"]
+
+
+class Row(BaseModel):
+    """One measured request under one method at one operating point.
+
+    Times are seconds on a monotonic clock and add up: ttft_s = select_s + load_s + recompute_s
+    + first_token_s. Bytes are bytes of cached keys and values read. `score` lies in [0, 1].
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    cell: str
+    """SHA-256 (first 16 hex digits) of the cell's resolved configuration and plug-in sources."""
+    model: str
+    dataset: str
+    """Task name as on the command line: "ruler/mq", "multihop"."""
+    method: str
+    params: dict[str, Any] = {}
+    rho: float
+    """Nominal recomputation ratio; 0 for direct reuse, 1 for full prefill."""
+    rho_effective: float | None = None
+    """Context rows recomputed, averaged over layers, divided by N."""
+    chunks: int
+    chunk_tokens: int
+    context_tokens: int | None = None
+    request: str
+    request_sha256: str | None = None
+    metric: str
+    prediction: str | None = None
+    references: list[str] = []
+    score: float | None = None
+    new_tokens: int | None = None
+    ttft_s: float | None = None
+    select_s: float | None = None
+    load_s: float | None = None
+    recompute_s: float | None = None
+    first_token_s: float | None = None
+    bytes_before_fusion: int | None = None
+    bytes_total: int | None = None
+    positions_recomputed: list[int] = []
+    """Context positions recomputed at each layer (counts, one entry a layer)."""
+    selection_sha256: str | None = None
+    """Hash of the selected context positions of every layer."""
+    status: Status = "ok"
+    error: str | None = None
