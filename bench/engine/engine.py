@@ -1,0 +1,218 @@
+"""Cache fusion on SGLang: capture, probe, selective recompute, first token, decode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from bench.engine.sglang import Runtime, Slots
+from bench.errors import UserError
+from bench.kernels.rotate import rotate
+from bench.kernels.selected_attention import exact_mask, selected_attention
+from bench.kv import KV, Entry
+
+Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
+"""(layer, fresh, cached, context positions) -> the context positions to go on with, or None for all."""
+
+
+class LayerSource(Protocol):
+    """Where the cached keys and values of [S; C] come from, layer by layer."""
+
+    def layer(self, layer: int) -> KV:
+        """Keys before RoPE and values of positions 0..|S|+N-1; returns when they are there."""
+
+
+@dataclass(frozen=True)
+class States:
+    """A probe's result: the query tokens' states at layers 0..len-1, after RoPE."""
+
+    queries: list[torch.Tensor]
+    """[T, Hq, D] a layer."""
+    keys: list[torch.Tensor]
+    """[T, Hkv, D] a layer."""
+
+
+@dataclass
+class FirstToken:
+    """The end of a prefill: logits, the request's slots, and when things happened.
+
+    `began` ... are readings of `time.perf_counter()` in seconds; load_s is the time spent waiting
+    for cached layers; `positions` the context positions recomputed at each layer.
+    """
+
+    logits: torch.Tensor
+    token: int
+    slots: Slots
+    head_began: float
+    ended: float
+    load_s: float
+    positions: list[torch.Tensor]
+
+
+class Engine:
+    """One model, ready for cache fusion. fp32 is the reference, bf16 the faster choice."""
+
+    def __init__(self, path: Path, dtype: str = "float32", pool_tokens: int = 8192) -> None:
+        self.runtime = Runtime(path, dtype, pool_tokens)
+        self.layers, self.device = self.runtime.layers, self.runtime.device
+        self.dtype = self.runtime.dtype
+
+    @property
+    def scale(self) -> float:
+        """The softmax scale of the model's attention."""
+        return float(self.runtime.model.model.layers[0].self_attn.attn.scaling)
+
+    def check_length(self, tokens: int, what: str) -> None:
+        """Raise `UserError` where a sequence is longer than the model's context."""
+        if tokens > self.runtime.context_length:
+            raise UserError(
+                f"{what}: {tokens} tokens, but the model's context holds {self.runtime.context_length}; "
+                "ask for fewer or smaller chunks"
+            )
+
+    def rotate(self, keys: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Pi on keys [n, Hkv, D]: rotate once, with the model's own table (rope scaling included)."""
+        rotary = self.runtime.rotary
+        return rotate(keys, positions, rotary.cos_sin_cache, rotary.is_neox_style)
+
+    # --- offline -------------------------------------------------------------------------------
+
+    def capture(self, ids: Sequence[int], behind: Sequence[int] = ()) -> Entry:
+        """Forward a chunk alone, at positions 0.., and keep its cache (QCFuse, eq. 3).
+
+        `behind` are ids that come first and are dropped from the cache again (a chunk prefix).
+        """
+        run, skip = self.runtime, len(behind)
+        tokens = torch.tensor([*behind, *ids], device=self.device)
+        at = torch.arange(len(tokens), device=self.device)
+        values: list[torch.Tensor] = []
+
+        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            values.append(v.view(len(tokens), -1, layer.v_head_dim)[skip:].clone())
+            return self._attend(layer, q, k, v, mask)
+
+        mask = exact_mask(at, len(tokens))
+        with run.attention(attend), run.keys_before_rope() as keys:
+            batch = run.rows(tokens, at, None)
+            hidden = run.embed(batch)
+            for layer in range(self.layers):
+                hidden = run.layer(layer, batch, hidden)
+        shape = (len(tokens), run.kv_heads, run.head_dim)
+        return Entry(
+            torch.stack([k.view(shape)[skip:] for k in keys]), torch.stack(values),
+            torch.arange(len(ids), device=self.device),
+        )  # fmt: skip
+
+    # --- online --------------------------------------------------------------------------------
+
+    def probe(
+        self,
+        ids: Sequence[int],
+        first_position: int,
+        context: Callable[[int], tuple[KV, torch.Tensor]] | None,
+        last_layer: int,
+    ) -> States:
+        """Run query tokens over a given context cache, up to and including `last_layer`.
+
+        `context(layer)` gives keys before RoPE and values of that layer and their request positions
+        [M]; None means no context. Nothing is written to the pool (QCFuse, eq. 9 and 17).
+        """
+        run = self.runtime
+        at = torch.arange(first_position, first_position + len(ids), device=self.device)
+        states = States([], [])
+        own = torch.ones(len(ids), len(ids), dtype=torch.bool, device=self.device).tril()
+
+        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            k, v = k.view(len(ids), -1, layer.qk_head_dim), v.view(len(ids), -1, layer.v_head_dim)
+            states.queries.append(q.view(len(ids), -1, layer.qk_head_dim))
+            states.keys.append(k)
+            mask = own
+            if context is not None:
+                kv, positions = context(layer.layer_id)
+                k = torch.cat((self.rotate(kv.keys, positions), k))
+                v = torch.cat((kv.values, v))
+                mask = torch.cat((own.new_ones(len(ids), len(positions)), own), 1)
+            return self._attend(layer, q, k, v, mask)
+
+        with run.attention(attend):
+            batch = run.rows(torch.tensor(ids, device=self.device), at, None)
+            hidden = run.embed(batch)
+            for layer in range(last_layer + 1):
+                hidden = run.layer(layer, batch, hidden)
+        return states
+
+    def fuse(
+        self, ids: Sequence[int], cached: int, source: LayerSource, positions: torch.Tensor,
+        prefix: int = 0, narrow: Narrow | None = None,
+    ) -> FirstToken:  # fmt: skip
+        """Stitch the cached positions 0..cached-1 and recompute some of them, layer by layer (eq. 7).
+
+        `positions` are sorted context positions (request position minus `prefix`); the positions from
+        `cached` on (the query U) are always computed. At each layer the cached keys and values are
+        waited for where that layer's attention begins; fresh rows overwrite them; every row sees the
+        partially fused cache up to its own position and nothing later.
+        """
+        run = self.runtime
+        slots = run.allocate(ids)
+        at, everything = slots.index(), torch.arange(len(ids), device=self.device)
+        tokens = torch.tensor(ids, device=self.device)
+        rows = torch.cat((positions.to(self.device) + prefix, everything[cached:]))
+        mask = exact_mask(rows, len(ids))
+        counted: list[torch.Tensor] = []
+        load_s, kept = 0.0, None
+
+        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            nonlocal load_s, kept
+            i = layer.layer_id
+            k, v = k.view(len(rows), -1, layer.qk_head_dim), v.view(len(rows), -1, layer.v_head_dim)
+            began = time.perf_counter()
+            kv = source.layer(i)
+            load_s += time.perf_counter() - began
+            keys, values = run.keys(i), run.values(i)
+            keys[slots.at[:cached]] = self.rotate(kv.keys, everything[:cached])
+            values[slots.at[:cached]] = kv.values
+            context = rows[: len(rows) - len(ids) + cached] - prefix
+            if narrow is not None:
+                stale = slots.at[context + prefix]
+                count = len(context)
+                kept = narrow(i, KV(k[:count], v[:count]), KV(keys[stale], values[stale]), context)
+            keys[slots.at[rows]], values[slots.at[rows]] = k, v
+            counted.append(context)
+            return self._attend(layer, q, keys[at], values[at], mask)
+
+        with run.attention(attend):
+            batch = run.rows(tokens[rows], rows, slots)
+            hidden = run.embed(batch)
+            for layer in range(self.layers):
+                hidden = run.layer(layer, batch, hidden)
+                if kept is not None:
+                    stay = torch.isin(rows, torch.cat((kept + prefix, everything[cached:])))
+                    batch, hidden = run.keep(batch, hidden, stay.nonzero()[:, 0])
+                    rows, mask, kept = rows[stay], mask[stay], None
+            logits = run.head(batch, hidden)
+        return self._first(logits, slots, load_s, counted)
+
+    def prefill(self, ids: Sequence[int]) -> FirstToken:
+        """Full prefill: SGLang's own extend, its own backend."""
+        logits, slots = self.runtime.prefill(ids)
+        return self._first(logits, slots, 0.0, [])
+
+    def _first(
+        self, logits: torch.Tensor, slots: Slots, load_s: float, positions: list[torch.Tensor]
+    ) -> FirstToken:
+        token = int(logits.argmax())
+        return FirstToken(
+            logits, token, slots, self.runtime.head_began, time.perf_counter(), load_s, positions
+        )
+
+    def _attend(
+        self, layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        heads, size = layer.tp_q_head_num, layer.qk_head_dim
+        k, v = k.view(-1, layer.tp_k_head_num, size), v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
+        return selected_attention(q.view(-1, heads, size), k, v, mask, layer.scaling).reshape(len(q), -1)

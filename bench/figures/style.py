@@ -1,0 +1,106 @@
+"""How a method looks in every figure: its label, one fixed colour, one fixed marker."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import seaborn as sns
+
+from bench.results.points import FULL_PREFILL
+
+DIRECT_REUSE = "direct_reuse"
+REFERENCES = (FULL_PREFILL, DIRECT_REUSE)
+"""The endpoints of the recomputation ratio: one point each, no curve."""
+
+
+@dataclass(frozen=True)
+class MethodStyle:
+    """Label, colour (hex) and Matplotlib marker of a method."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+# Okabe and Ito, "Color Universal Design" (2008); their yellow is too pale for lines on white
+_BUILT_IN = {
+    FULL_PREFILL: MethodStyle("Full prefill", "#000000", "*"),
+    DIRECT_REUSE: MethodStyle("Direct reuse", "#7F7F7F", "X"),
+    "cacheblend": MethodStyle("CacheBlend", "#009E73", "s"),
+    "epic": MethodStyle("EPIC", "#CC79A7", "^"),
+    "fusionrag": MethodStyle("FusionRAG", "#E69F00", "D"),
+    "prophetkv": MethodStyle("ProphetKV", "#0072B2", "v"),
+    "qcfuse": MethodStyle("QCFuse", "#D55E00", "o"),
+    "random_tokens": MethodStyle("Random tokens (control)", "#56B4E9", "P"),
+}
+
+# Paul Tol's "muted" scheme (SRON/EPS/TN/09-002), without the colours close to those above
+_OTHERS = [
+    ("#882255", "p"),
+    ("#332288", "h"),
+    ("#999933", "<"),
+    ("#44AA99", ">"),
+    ("#661100", "d"),
+    ("#AA4499", "8"),
+]
+
+
+def order(methods: Iterable[str]) -> list[str]:
+    """Methods in the order of every legend and table: built-in ones first, then by name."""
+    built_in = list(_BUILT_IN)
+    known = set(methods)
+    return [name for name in built_in if name in known] + sorted(known - set(built_in))
+
+
+def styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
+    """The style of each method, in legend order.
+
+    Built-in methods never change. A user's method gets a slot by the CRC-32 of its name, the
+    next free one where two names meet: the same names always give the same styles.
+    """
+    found: dict[str, MethodStyle] = {}
+    taken: set[int] = set()
+    for name in order(methods):
+        if name in _BUILT_IN:
+            found[name] = _BUILT_IN[name]
+            continue
+        slot = zlib.crc32(name.encode()) % len(_OTHERS)
+        while slot in taken and len(taken) < len(_OTHERS):
+            slot = (slot + 1) % len(_OTHERS)
+        taken.add(slot)
+        found[name] = MethodStyle(name, *_OTHERS[slot])
+    return found
+
+
+def label(method: str) -> str:
+    """The label of a method: the paper's spelling where it is built in, else its name."""
+    return _BUILT_IN[method].label if method in _BUILT_IN else method
+
+
+def variant_label(method: str, variant: str) -> str:
+    """The label of a variant: "QCFuse (anchor_ratio=0.2)", or just the method's."""
+    parameters = variant.removeprefix(method)
+    return f"{label(method)} {parameters}" if parameters else label(method)
+
+
+def theme() -> None:
+    """Set the Seaborn theme of every figure: small type, white ground, faint grid."""
+    sns.set_theme(
+        context="paper",
+        style="whitegrid",
+        font_scale=0.8,
+        rc={
+            "axes.edgecolor": "#666666",
+            "axes.linewidth": 0.6,
+            "grid.color": "#E6E6E6",
+            "grid.linewidth": 0.5,
+            "xtick.major.pad": 1.5,
+            "ytick.major.pad": 1.5,
+            # the same figure twice is the same file
+            # the same figure twice is the same file: Matplotlib's own font, a fixed salt for ids
+            "font.sans-serif": ["DejaVu Sans"],
+            "svg.hashsalt": "qcfuse-bench",
+        },
+    )

@@ -1,0 +1,43 @@
+"""Token F1 as LongBench computes it for its question-answering tasks."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+_PUNCTUATION = frozenset(string.punctuation)
+
+
+def normalise(text: str) -> list[str]:
+    """Lower-case, delete ASCII punctuation, drop English articles; return the words.
+
+    THUDM/LongBench, LongBench/metrics.py, `normalize_answer`. A hyphen is deleted, not
+    replaced by a space; punctuation outside ASCII (curly quotes) stays.
+    """
+    kept = "".join(c for c in text.lower() if c not in _PUNCTUATION)
+    return re.sub(r"\b(a|an|the)\b", " ", kept).split()
+
+
+def f1(prediction: str, references: Sequence[str]) -> float:
+    """Best token F1 of the prediction against any reference, in [0, 1].
+
+    THUDM/LongBench, LongBench/metrics.py (`qa_f1_score`) and eval.py (max over the answers).
+    Nothing is stripped or cut from the prediction beforehand; no common word scores 0, two
+    empty texts included (SQuAD's F1 gives 1 there). Raises TypeError where `references` is one
+    string and ValueError where it is empty.
+    """
+    if isinstance(references, str):
+        raise TypeError("references must be a sequence of strings, not one string")
+    if not references:
+        raise ValueError("no references to score against")
+    return max(_pair(normalise(prediction), normalise(r)) for r in references)
+
+
+def _pair(prediction: list[str], reference: list[str]) -> float:
+    common = sum((Counter(prediction) & Counter(reference)).values())
+    if common == 0:
+        return 0.0
+    precision, recall = common / len(prediction), common / len(reference)
+    return 2 * precision * recall / (precision + recall)

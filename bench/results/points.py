@@ -1,0 +1,110 @@
+"""Operating points: a method with its parameters at one rho, on one model and dataset."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import pandas as pd
+
+PANEL = ["model", "dataset"]
+POINT = ["model", "dataset", "method", "params", "rho"]
+FULL_PREFILL = "full_prefill"
+PARTS = ["select_s", "load_s", "recompute_s", "first_token_s"]
+
+_MEAN = ["score", "rho_effective", "bytes_before_fusion", "bytes_total"]
+_MEDIAN = ["ttft_s", *PARTS]
+
+
+def ok_requests(frame: pd.DataFrame) -> pd.DataFrame:
+    """The measured requests: one line for each operating point and request, `variant` added.
+
+    Only rows with status "ok". A request measured several times counts once: its mean score and
+    bytes, its median times. Sorted by operating point and request id.
+    """
+    named = with_variants(frame)
+    ok = named[named["status"] == "ok"]
+    keys = [*POINT, "request"]
+    if ok.duplicated(keys).any():
+        how: dict[str, Any] = dict.fromkeys(_MEAN, "mean") | dict.fromkeys(_MEDIAN, "median")
+        ok = ok.groupby(keys, as_index=False).agg(how | {"metric": "first", "variant": "first"})
+    return ok.sort_values(keys, kind="stable", ignore_index=True)
+
+
+def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `variant`: the method's name, and its parameters where they tell curves apart.
+
+    A parameter is named only where a method has several values of it on the same model and
+    dataset ("qcfuse(anchor_ratio=0.2)"); one that follows the model, such as profiled layers,
+    is not.
+    """
+    named = frame.copy()
+    labels: dict[tuple[str, str], str] = {}
+    for method, rows in frame.groupby("method"):
+        texts = list(rows["params"].unique())
+        parsed = {text: json.loads(text) for text in texts}
+        telling: set[str] = set()
+        for _, panel in rows.groupby(PANEL):
+            telling |= _varying([parsed[text] for text in panel["params"].unique()])
+        for text in texts:
+            shown = ",".join(f"{key}={parsed[text].get(key, 'default')}" for key in sorted(telling))
+            labels[str(method), text] = f"{method}({shown})" if shown else str(method)
+    named["variant"] = [
+        labels[method, text] for method, text in zip(frame["method"], frame["params"], strict=True)
+    ]
+    return named
+
+
+def family(metric: str) -> str:
+    """The metric family of a metric's name: "F1", "SM" (string match), or the name itself."""
+    name = metric.lower()
+    if "f1" in name:
+        return "F1"
+    if "string" in name or "match" in name or name == "sm":
+        return "SM"
+    return metric
+
+
+def stream(dataset: str) -> int:
+    """The bootstrap seed of a dataset.
+
+    Models share a dataset's requests, so they share its draws; different datasets are
+    independent, so theirs must differ.
+    """
+    return zlib.crc32(dataset.encode())
+
+
+def alarms(frame: pd.DataFrame) -> list[str]:
+    """What in a frame of rows must not go unseen, one line each; empty where all is well."""
+    if frame.empty:
+        return ["the run has no rows"]
+    found = []
+    for (model, dataset), rows in frame.groupby(PANEL):
+        scores = rows.loc[rows["status"] == "ok", "score"].dropna()
+        full = scores[rows["method"] == FULL_PREFILL]
+        if scores.empty:
+            found.append(f"{model}, {dataset}: no scored request")
+        elif (scores == 0).all() or (scores == 1).all():
+            found.append(f"{model}, {dataset}: every score of every method is {scores.iloc[0]:.0f}")
+        elif full.empty:
+            found.append(f"{model}, {dataset}: no full prefill to compare with")
+        elif (full == 0).all():
+            found.append(f"{model}, {dataset}: every score of full prefill is 0")
+        if len(rows[["chunks", "chunk_tokens"]].drop_duplicates()) > 1:
+            found.append(f"{model}, {dataset}: rows of several context shapes are pooled")
+    return found
+
+
+def dataset_notes(run_info: dict[str, Any]) -> dict[str, str]:
+    """The caveat of each dataset that has one, from `run.json`."""
+    datasets = run_info.get("datasets")
+    if not isinstance(datasets, dict):
+        return {}
+    notes = {name: about.get("note") for name, about in datasets.items() if isinstance(about, dict)}
+    return {str(name): str(note) for name, note in notes.items() if note}
+
+
+def _varying(params: list[dict[str, Any]]) -> set[str]:
+    keys = {key for one in params for key in one}
+    return {key for key in keys if len({repr(one.get(key, "default")) for one in params}) > 1}

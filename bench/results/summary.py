@@ -1,0 +1,75 @@
+"""The summary: one line for each operating point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.metrics.bootstrap import NOTHING, Interval, mean_interval, median_interval, paired_ratio
+from bench.results.points import FULL_PREFILL, PANEL, PARTS, POINT, ok_requests, stream, with_variants
+
+COLUMNS = [
+    *POINT, "variant", "metric", "n", "n_failed", "n_skipped",
+    "score", "score_low", "score_high",
+    "ttft_s", "ttft_low_s", "ttft_high_s", *PARTS,
+    "speedup", "speedup_low", "speedup_high", "n_paired",
+    "rho_effective", "bytes_before_fusion", "bytes_total",
+]  # fmt: skip
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Summarise rows: one line for each (model, dataset, method, params, rho).
+
+    `score` is the mean over requests, in [0, 1]; `ttft_s` and its parts are medians in seconds;
+    `speedup` is median TTFT of full prefill / median TTFT here, over the requests measured under
+    both; `rho_effective` and bytes are means. `_low` and `_high` bound the 95 % interval over
+    requests. `n` counts requests measured, `n_failed` rows that failed or ran out of memory.
+    A point without one measured request keeps its line, with NaN.
+    """
+    counts = with_variants(frame).assign(
+        n_failed=frame["status"].isin(["failed", "oom"]), n_skipped=frame["status"] == "skipped"
+    )
+    ok = ok_requests(frame)
+    measured = {key: rows for key, rows in ok.groupby(POINT)}  # noqa: C416 - dict() takes a GroupBy's `keys`
+    full = {
+        key: rows.drop_duplicates("request").set_index("request")["ttft_s"]
+        for key, rows in ok[ok["method"] == FULL_PREFILL].groupby(PANEL)
+    }
+    lines: list[dict[str, Any]] = []
+    for key, rows in counts.groupby(POINT):
+        assert isinstance(key, tuple)
+        line = dict(zip(POINT, key, strict=True))
+        line |= {"variant": rows["variant"].iloc[0], "metric": rows["metric"].iloc[0]}
+        line |= {name: int(rows[name].sum()) for name in ("n_failed", "n_skipped")}
+        line |= _measures(measured.get(key, ok.iloc[:0]), full.get(key[:2]), stream(str(key[1])))
+        lines.append(line)
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def write_summary_csv(frame: pd.DataFrame, path: Path, summary: pd.DataFrame | None = None) -> Path:
+    """Write `summarise(frame)`, or the `summary` already made from it, as CSV; returns `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = summarise(frame) if summary is None else summary
+    lines.to_csv(path, index=False, float_format="%.6g")
+    return path
+
+
+def _measures(rows: pd.DataFrame, full: pd.Series | None, seed: int) -> dict[str, Any]:
+    score = mean_interval(rows["score"].to_numpy(), seed)
+    ttft = median_interval(rows["ttft_s"].to_numpy(), seed)
+    speedup = NOTHING if full is None else paired_ratio(full, rows.set_index("request")["ttft_s"], seed)
+    line: dict[str, Any] = {"n": len(rows), "n_paired": speedup.n}
+    line |= _bounds("score", "", score) | _bounds("ttft", "_s", ttft) | _bounds("speedup", "", speedup)
+    line |= {part: rows[part].median() for part in PARTS}
+    line |= {name: rows[name].mean() for name in ("rho_effective", "bytes_before_fusion", "bytes_total")}
+    return line
+
+
+def _bounds(name: str, unit: str, interval: Interval) -> dict[str, float]:
+    return {
+        f"{name}{unit}": interval.value,
+        f"{name}_low{unit}": interval.low,
+        f"{name}_high{unit}": interval.high,
+    }
