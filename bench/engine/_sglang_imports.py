@@ -25,11 +25,30 @@ from sglang.srt.server_args import PortArgs, ServerArgs
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 __all__ = [
-    "PLAIN_ADD", "ForwardBatch", "ForwardContext", "ForwardMode", "ModelConfig", "ModelRunner", "PortArgs", "Req", "ResidualStream",
-    "RowsBackend", "SamplingParams", "ScheduleBatch", "ServerArgs", "SpeculativeAlgorithm",
-    "TreeCacheNamespace", "bootstrap", "forward_context", "get_model", "get_schedule",
-    "one_batch", "residual_batch", "resolving_view", "set_envs_and_config",
-]  # fmt: skip
+    "PLAIN_ADD",
+    "ForwardBatch",
+    "ForwardContext",
+    "ForwardMode",
+    "ModelConfig",
+    "ModelRunner",
+    "PortArgs",
+    "Req",
+    "ResidualStream",
+    "RowsBackend",
+    "SamplingParams",
+    "ScheduleBatch",
+    "ServerArgs",
+    "SpeculativeAlgorithm",
+    "TreeCacheNamespace",
+    "bootstrap",
+    "forward_context",
+    "get_model",
+    "get_schedule",
+    "one_batch",
+    "residual_batch",
+    "resolving_view",
+    "set_envs_and_config",
+]
 
 
 class RowsBackend(AttentionBackend):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from bench.engine.sglang import Runtime, Slots
 from bench.errors import UserError
 from bench.kernels.rotate import rotate
 from bench.kernels.selected_attention import exact_mask, selected_attention
-from bench.kv import KV, Entry
+from bench.kv import KV, Entry, States
 
 Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
 """(layer, fresh, cached, context positions) -> the context positions to go on with, or None for all."""
@@ -25,16 +25,6 @@ class LayerSource(Protocol):
 
     def layer(self, layer: int) -> KV:
         """Keys before RoPE and values of positions 0..|S|+N-1; returns when they are there."""
-
-
-@dataclass(frozen=True)
-class States:
-    """A probe's result: the query tokens' states at layers 0..len-1, after RoPE."""
-
-    queries: list[torch.Tensor]
-    """[T, Hq, D] a layer."""
-    keys: list[torch.Tensor]
-    """[T, Hkv, D] a layer."""
 
 
 @dataclass

@@ -85,12 +85,16 @@ class Runtime:
         self.pool_tokens: int = self.model_runner.max_total_num_tokens
         windows = {layer.self_attn.attn.sliding_window_size for layer in self.model.model.layers}
         if windows - {None, -1}:
-            raise UserError(f"{path}: sliding-window attention {windows} is not supported by cache fusion here")
+            raise UserError(
+                f"{path}: sliding-window attention {windows} is not supported by cache fusion here"
+            )
         self.head_began = 0.0
         """`time.perf_counter()` when the output head of the last forward pass began."""
         self.model.logits_processor.register_forward_pre_hook(self._mark_head)
         self._before_rope: list[torch.Tensor] | None = None
-        for rotary in {id(m): m for m in self.model.modules() if m.__class__ is self.rotary.__class__}.values():
+        for rotary in {
+            id(m): m for m in self.model.modules() if m.__class__ is self.rotary.__class__
+        }.values():
             rotary.register_forward_pre_hook(self._see_rope)
 
     def _mark_head(self, *_: Any) -> None:
@@ -168,7 +172,9 @@ class Runtime:
         return logits[0, : self.vocab].float(), slots
 
     @torch.no_grad()
-    def decode(self, running: Sequence[Slots], tokens: Sequence[int], stop: frozenset[int], limit: int) -> list[list[int]]:
+    def decode(
+        self, running: Sequence[Slots], tokens: Sequence[int], stop: frozenset[int], limit: int
+    ) -> list[list[int]]:
         """Greedy decoding of several requests as one batch, each from its first token on.
 
         Returns each request's new token ids (first token included, stop token excluded), at most
@@ -218,9 +224,15 @@ class Runtime:
         else:
             zero = torch.zeros(1, dtype=torch.int64, device=self.device)
             batch = self._ob.ForwardBatch(
-                forward_mode=self._ob.ForwardMode.EXTEND, batch_size=1, input_ids=ids, req_pool_indices=zero,
-                seq_lens=lengths.long(), out_cache_loc=torch.zeros(n, dtype=torch.int64, device=self.device),
-                seq_lens_sum=n, positions=positions, extend_num_tokens=n,
+                forward_mode=self._ob.ForwardMode.EXTEND,
+                batch_size=1,
+                input_ids=ids,
+                req_pool_indices=zero,
+                seq_lens=lengths.long(),
+                out_cache_loc=torch.zeros(n, dtype=torch.int64, device=self.device),
+                seq_lens_sum=n,
+                positions=positions,
+                extend_num_tokens=n,
             )
             batch.seq_lens_cpu = torch.tensor([n])
         batch.extend_seq_lens, batch.extend_seq_lens_cpu = lengths, [n]
@@ -269,12 +281,14 @@ class Runtime:
         """Final norm and output head of the last row: logits [vocab] fp32."""
         normed = self._ob.residual_batch.final_norm(hidden, batch, self.model.model.norm)
         logits = self.model.logits_processor(batch.input_ids, normed, self.model.lm_head, batch)
-        return logits.next_token_logits[0, : self.vocab].float()
+        last: torch.Tensor = logits.next_token_logits[0, : self.vocab].float()
+        return last
 
     @contextmanager
     def keys_before_rope(self) -> Iterator[list[torch.Tensor]]:
         """Collect each layer's keys [rows, Hkv*D] as they enter RoPE (after q/k-norm), in layer order."""
-        self._before_rope = seen = []
+        seen: list[torch.Tensor] = []
+        self._before_rope = seen
         try:
             yield seen
         finally:

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread
+from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread, typesize
 from bench.figures.style import theme
 from bench.results.points import alarms, dataset_notes, family
 from bench.results.summary import summarise
@@ -40,10 +40,8 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any], summary: pd.DataFrame | 
             "ttft_s": "x", "ttft_low_s": "x_low", "ttft_high_s": "x_high",
         }
     )  # fmt: skip
-    models, datasets = (
-        sorted(points["model"].unique()),
-        sorted(points["dataset"].unique(), key=_families_first),
-    )
+    # in the order of the experiment, which is the order of its rows
+    models, datasets = list(frame["model"].unique()), list(frame["dataset"].unique())
     notes = dataset_notes(run_info)
     look = look_of(points)
     caption = _caption(points, run_info, models, alarms(frame))
@@ -55,16 +53,19 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any], summary: pd.DataFrame | 
             panel = points[(points["model"] == model) & (points["dataset"] == dataset)]
             if panel.empty:
                 say(ax, "not run")
+                ax.set(xticks=[], yticks=[])
             else:
                 draw_panel(ax, panel, look)
                 _warn(ax, panel)
             if not row:
                 metric = points.loc[points["dataset"] == dataset, "metric"].iloc[0]
-                width = max(16, 92 // len(datasets))
+                width = max(18, 84 // len(datasets))
                 title = f"{dataset} ({family(metric)})"
-                note = fill(notes[dataset], width) if dataset in notes else ""
-                ax.set_title(f"{title}\n{note}".strip(), fontsize=TEXT, linespacing=1.2, pad=4)
-        axes[row, 0].set_ylabel(fill(model.rsplit("/", 1)[-1], 26), fontsize=TEXT, fontweight="bold")
+                note = fill(notes[dataset], width, break_on_hyphens=False) if dataset in notes else ""
+                ax.set_title(f"{title}\n{note}".strip(), fontsize=typesize(ax, TEXT), linespacing=1.2, pad=4)
+        first = axes[row, 0]
+        name = fill(model.rsplit("/", 1)[-1], 24)
+        first.set_ylabel(name, fontsize=typesize(first, TEXT), fontweight="bold")
     return figure
 
 
@@ -72,11 +73,6 @@ def _warn(ax: Axes, panel: pd.DataFrame) -> None:
     scores = panel["y"].dropna()
     if len(scores) and ((scores == 0).all() or (scores == 1).all()):
         say(ax, f"every score is {scores.iloc[0]:.0f}:\nthis panel tells nothing", warning=True)
-
-
-def _families_first(dataset: str) -> tuple[bool, str]:
-    # the paper's columns: LongBench's three, then RULER's three
-    return dataset.startswith("ruler"), dataset
 
 
 def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], warnings: list[str]) -> str:

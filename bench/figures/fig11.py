@@ -9,7 +9,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread
+from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread, typesize
 from bench.figures.style import theme
 from bench.results.aggregate import aggregate
 from bench.results.points import alarms, dataset_notes, family
@@ -33,7 +33,7 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any]) -> Figure:
             "ttft": "x", "ttft_low": "x_low", "ttft_high": "x_high",
         }
     )  # fmt: skip
-    families = sorted(frame["metric"].map(family).unique()) or [""]
+    families = sorted(frame["metric"].map(family).unique()) or ["score"]
     look = look_of(points)
     caption = _caption(frame, points, run_info)
     figure, axes = build((1, len(families)), points, caption, "Normalised TTFT (full prefill = 1)")
@@ -42,19 +42,20 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any]) -> Figure:
         panel = points[points["family"] == name]
         if panel.empty:
             say(ax, "cannot be normalised:\nno full prefill, or it scores 0", warning=True)
+            ax.set(xticks=[], yticks=[])
         else:
             draw_panel(ax, panel, look)
         datasets = sorted(frame.loc[frame["metric"].map(family) == name, "dataset"].unique())
         caveats = sorted({notes[dataset] for dataset in datasets if dataset in notes})
-        ax.set_title("\n".join([", ".join(datasets), *caveats]), fontsize=TEXT, wrap=True)
-        ax.set_ylabel(f"Normalized-{name}", fontsize=TEXT)
+        ax.set_title("\n".join([", ".join(datasets), *caveats]), fontsize=typesize(ax, TEXT), wrap=True)
+        ax.set_ylabel(f"Normalized-{name}", fontsize=typesize(ax, TEXT))
     return figure
 
 
 def _caption(frame: pd.DataFrame, points: pd.DataFrame, run_info: dict[str, Any]) -> str:
     lines = [
         f"Means over panels (model x dataset), each divided by full prefill; {spread(points['n_panels'])} "
-        f"panels and n = {spread(points['n'])} requests a point. Bars: 95 % interval, percentile bootstrap "
+        f"panel(s) and n = {spread(points['n'])} requests a point. Bars: 95 % interval, percentile bootstrap "
         f"over requests inside panels. Marker size: recomputation ratio ρ. "
         f"{describe(run_info, sorted(frame['model'].unique()))}"
     ]

@@ -21,9 +21,10 @@ from bench.figures.style import REFERENCES, MethodStyle, styles, variant_label
 Dash = Literal["-", "--", ":", "-."]
 DASHES: list[Dash] = ["-", "--", ":", "-."]
 SMALL, TEXT = 6.0, 7.0
-"""Type sizes in points, at 7.2 inches of width."""
+"""Type sizes in points at `PAGE` inches of width: `typesize` makes them grow with wider figures."""
+PAGE = 7.2
 LEGEND_ROW = 0.145
-"""Height of a row of the legend in inches."""
+"""Height of a row of the legend in inches, at the same width."""
 
 Axeses = NDArray[np.object_]
 
@@ -37,21 +38,37 @@ def draw_panel(ax: Axes, points: pd.DataFrame, look: dict[str, MethodStyle]) -> 
     known = points.dropna(subset=["x", "y"])
     if known.empty:
         say(ax, "no measured request")
+        ax.set(xticks=[], yticks=[])
         return
     for method in reversed([name for name in look if name in set(known["method"])]):
         of_method = known[known["method"] == method]
         for number, (_, curve) in enumerate(of_method.groupby("variant")):
             _curve(ax, curve.sort_values("rho"), look[method], DASHES[number % len(DASHES)])
     _limits(ax, known)
-    ax.text(0.02, 0.97, "↖ better", transform=ax.transAxes, va="top", color="#8A8A8A", fontsize=SMALL)
+    ax.text(
+        0.02,
+        0.97,
+        "↖ better",
+        transform=ax.transAxes,
+        va="top",
+        color="#8A8A8A",
+        fontsize=typesize(ax, SMALL),
+    )
+
+
+def typesize(ax: Axes, points: float) -> float:
+    """A type size that is `points` once the figure is scaled down to the width of a page."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return points * _scale(figure.get_figwidth())
 
 
 def say(ax: Axes, message: str, *, warning: bool = False) -> None:
     """Write a message across a panel, in red where it is a warning."""
     colour = "#B00020" if warning else "#8A8A8A"
     ax.text(
-        0.5, 0.5, message, transform=ax.transAxes, ha="center", va="center", color=colour, fontsize=TEXT,
-        zorder=10, wrap=True,
+        0.5, 0.5, message, transform=ax.transAxes, ha="center", va="center", color=colour,
+        fontsize=typesize(ax, TEXT), zorder=10, wrap=True,
     )  # fmt: skip
 
 
@@ -60,27 +77,35 @@ def build(
 ) -> tuple[Figure, Axeses]:
     """An empty grid of panels (rows, columns); the legend above it and the caption below, off the data."""
     rows, columns = shape
-    width = 5.0 if columns == 1 else 7.2 if columns <= 4 else 1.7 * columns
+    width = 5.0 if columns == 1 else PAGE if columns <= 4 else 1.7 * columns
+    scale = _scale(width)
+    row = LEGEND_ROW * scale
     methods, ratios = _method_handles(points), _rho_handles(points)
-    widest = max((len(str(handle.get_label())) for handle in methods), default=0) * 0.058 + 0.42
+    widest = max((len(str(handle.get_label())) for handle in methods), default=0) * 0.058 * scale + 0.42
     per_row = max(1, min(len(methods), int((width - 0.2) / widest)))
     per_row = math.ceil(len(methods) / math.ceil(max(len(methods), 1) / per_row))
     legend_rows = math.ceil(len(methods) / max(per_row, 1))
-    above = 0.1 + LEGEND_ROW * (legend_rows + bool(ratios))
-    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(width * 20.5))]
-    below = 0.08 + 0.125 * len(lines)
+    above = 0.1 + row * (legend_rows + bool(ratios))
+    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(width * 20.5 / scale))]
+    caption_height = 0.08 + 0.125 * scale * len(lines)
+    below = caption_height + 0.17 * scale
     height = rows * (2.6 if columns == 1 else 1.95) + above + below
     figure = Figure(figsize=(width, height), layout="constrained")
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, below / height, 1, 1 - (above + below) / height))
     axes: Axeses = figure.subplots(rows, columns, squeeze=False)
-    # where the layout would put it is below the caption
-    figure.supxlabel(x_label, fontsize=TEXT + 1, y=below / height + 0.04 / height, va="bottom")
-    figure.supylabel(y_label, fontsize=TEXT + 1)
+    # left to itself the layout puts it below the caption
+    below_axes = figure.supxlabel(
+        x_label, fontsize=(TEXT + 1) * scale, y=(caption_height + 0.03) / height, va="bottom"
+    )
+    below_axes.set_in_layout(False)
+    figure.supylabel(y_label, fontsize=(TEXT + 1) * scale)
     _legend(figure, methods, per_row, 0.02 / height)
-    _legend(figure, ratios, max(len(ratios), 1), (0.02 + LEGEND_ROW * legend_rows) / height)
-    text = figure.text(0.01, 0.04 / height, "\n".join(lines), fontsize=SMALL, va="bottom", color="#444444")
+    _legend(figure, ratios, max(len(ratios), 1), (0.02 + row * legend_rows) / height)
+    text = figure.text(
+        0.01, 0.04 / height, "\n".join(lines), fontsize=SMALL * scale, va="bottom", color="#444444"
+    )
     text.set_in_layout(False)
     return figure, axes
 
@@ -149,6 +174,10 @@ def _curve(ax: Axes, curve: pd.DataFrame, look: MethodStyle, dash: Dash) -> None
     )
 
 
+def _scale(width: float) -> float:
+    return max(1.0, width / PAGE)
+
+
 def marker_size(rho: float) -> float:
     """Width of a curve's marker in points: 2.4 at rho 0, 5.4 at rho 0.5 and above."""
     return 2.4 + 6.0 * min(rho, 0.5)
@@ -162,7 +191,7 @@ def _limits(ax: Axes, points: pd.DataFrame) -> None:
     ax.set_xlim(0, max(points[["x", "x_high"]].max().max(), 1e-9) * 1.07)
     ax.yaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.tick_params(labelsize=SMALL)
+    ax.tick_params(labelsize=typesize(ax, SMALL))
 
 
 def _method_handles(points: pd.DataFrame) -> list[Line2D]:
@@ -186,10 +215,11 @@ def _rho_handles(points: pd.DataFrame) -> list[Line2D]:
 def _legend(figure: Figure, handles: list[Line2D], columns: int, below_top: float) -> None:
     if not handles:
         return
+    size = TEXT * _scale(figure.get_figwidth())
     legend = figure.legend(
         handles=handles, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, 1.0 - below_top),
-        frameon=False, fontsize=TEXT, columnspacing=1.2, handletextpad=0.4, labelspacing=0.3, borderpad=0.0,
-        borderaxespad=0.0,
+        frameon=False, fontsize=size, columnspacing=1.2, handletextpad=0.4, labelspacing=0.3,
+        borderpad=0.0, borderaxespad=0.0,
     )  # fmt: skip
     # its room is set aside by `build`: the layout must not make it twice
     legend.set_in_layout(False)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from bench.metrics import METRICS
+
 PANEL = ["model", "dataset"]
 POINT = ["model", "dataset", "method", "params", "rho"]
 FULL_PREFILL = "full_prefill"
@@ -57,13 +59,8 @@ def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def family(metric: str) -> str:
-    """The metric family of a metric's name: "F1", "SM" (string match), or the name itself."""
-    name = metric.lower()
-    if "f1" in name:
-        return "F1"
-    if "string" in name or "match" in name or name == "sm":
-        return "SM"
-    return metric
+    """The metric family of a metric: its label ("F1", "SM"), the name itself where it is unknown."""
+    return METRICS[metric].label if metric in METRICS else metric
 
 
 def stream(dataset: str) -> int:

@@ -8,7 +8,8 @@ imports nothing but `sys` there. Two things happen later, each only when it is n
 * `sgl_kernel`, a CUDA-only wheel that SGLang imports unconditionally, resolves to `_sgl_kernel.py` here.
   The finder is the last one asked, so an installed `sgl_kernel` always wins.
 
-With a GPU build of torch (CUDA, ROCm or XPU) neither hook does anything: a missing `sgl_kernel` stays missing.
+With a GPU build of torch (CUDA, ROCm or XPU) neither hook does anything: a missing `sgl_kernel` stays
+missing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 _OPERATORS = ("nms", "qnms")
 _kept_alive: list[object] = []  # a torch Library undoes its declarations when it is collected
@@ -38,7 +40,8 @@ def declare_torchvision_operators() -> list[str]:
 
     missing = [name for name in _OPERATORS if not hasattr(torch.ops.torchvision, name)]
     if missing:
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        make: Any = torch.library.Library  # torch leaves it untyped
+        library = make("torchvision", "FRAGMENT")
         for name in missing:
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _kept_alive.append(library)

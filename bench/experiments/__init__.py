@@ -1,0 +1,97 @@
+"""Experiments: one YAML a figure, with profiles from three minutes on a laptop to the paper's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from bench.errors import UserError
+
+_HERE = Path(__file__).resolve().parent
+
+
+class Task(BaseModel):
+    """A dataset task with its options: "ruler/mq", or {name: longbench/musique, options: {...}}."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class Sweep(BaseModel):
+    """The resolved configuration of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    experiment: str
+    profile: str
+    about: str
+    models: list[str] = Field(min_length=1)
+    datasets: list[Task] = Field(min_length=1)
+    methods: list[str] = Field(min_length=1)
+    rho: list[float] = Field(min_length=1)
+    requests: int = Field(ge=1)
+    chunks: int = Field(ge=1)
+    chunk_tokens: int = Field(ge=1)
+    seed: int = 0
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    store: Literal["memory", "disk"] = "memory"
+    chunk_prefix: Literal["none", "bos", "system"] = "none"
+    warmup: int = Field(default=1, ge=0)
+    calibration: int = Field(default=16, ge=1)
+    """Calibration requests of a localisation profile, once a model."""
+
+    @field_validator("datasets", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return [{"name": item} if isinstance(item, str) else item for item in value]
+
+    @field_validator("rho")
+    @classmethod
+    def _ratios(cls, value: list[float]) -> list[float]:
+        for rho in value:
+            if not 0 <= rho <= 1:
+                raise ValueError(f"rho is a share of the context, from 0 to 1, not {rho:g}")
+        return sorted(set(value))
+
+
+def known() -> list[str]:
+    """Names of the experiments."""
+    return sorted(path.stem for path in _HERE.glob("*.yaml"))
+
+
+def profiles(name: str) -> list[str]:
+    """Names of an experiment's profiles."""
+    return list(_read(name)["profiles"])
+
+
+def _read(name: str) -> dict[str, Any]:
+    if name not in known():
+        raise UserError(f"unknown experiment {name!r}; known: {', '.join(known())}")
+    loaded: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text())
+    return loaded
+
+
+def resolve(name: str, profile: str, **overrides: Any) -> Sweep:
+    """An experiment's profile with what the command line overrides (None = not given).
+
+    Raises `UserError` for unknown names and impossible values.
+    """
+    document = _read(name)
+    if profile not in document["profiles"]:
+        raise UserError(f"unknown profile {profile!r} of {name}; known: {', '.join(document['profiles'])}")
+    merged = {
+        **document.get("common", {}),
+        **document["profiles"][profile],
+        **{key: value for key, value in overrides.items() if value is not None},
+    }
+    try:
+        return Sweep(experiment=name, profile=profile, **merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])).replace("_", "-")
+        raise UserError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error

@@ -1,0 +1,81 @@
+"""Find methods: "qcfuse", "qcfuse[layers=1,anchor_ratio=0.2]", "./mine.py"."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from bench import plugins
+from bench.errors import UserError
+from bench.method import Method
+
+
+@dataclass(frozen=True)
+class NamedMethod:
+    """A method with its parameters, its name and the hash of its source."""
+
+    name: str
+    method: Method
+    params: dict[str, Any]
+    """The parameters that differ from the defaults."""
+    source_sha256: str
+
+    @property
+    def identity(self) -> str:
+        """Hash of the source and of all parameters: what prepared artifacts depend on."""
+        everything = f"{self.source_sha256}:{sorted(asdict(self.method).items())}"
+        return hashlib.sha256(everything.encode()).hexdigest()[:16]
+
+    @property
+    def about(self) -> str:
+        """The first line of the class's docstring."""
+        return (inspect.getdoc(type(self.method)) or "").split("\n")[0]
+
+
+def method_of(spec: str) -> NamedMethod:
+    """Load a method from its specification.
+
+    Raises `UserError` for an unknown name, a file that is not there or defines no `METHOD`, and
+    parameters the method does not have or cannot take.
+    """
+    match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", spec.strip())
+    if match is None:
+        raise UserError(f"method {spec!r}: write NAME, NAME[param=value,...] or FILE.py")
+    name, written = match[1].strip(), match[2] or ""
+    module = plugins.load_checked("methods", name)
+    cls = getattr(module, "METHOD", None)
+    if not (inspect.isclass(cls) and issubclass(cls, Method)):
+        raise UserError(f"{module.__file__}: define METHOD = <your subclass of bench.method.Method>")
+    params = _params(written, spec)
+    unknown = set(params) - {f for f in cls.__dataclass_fields__ if not f.startswith("_")}
+    if unknown:
+        known = ", ".join(cls.__dataclass_fields__) or "none"
+        raise UserError(f"method {spec!r}: no parameter {', '.join(sorted(unknown))} (it has: {known})")
+    try:
+        method = TypeAdapter(cls).validate_python(params)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"method {spec!r}: {where}: {first['msg']}") from error
+    source = Path(str(module.__file__)).read_bytes()
+    defaults = asdict(cls())
+    different = {k: v for k, v in asdict(method).items() if defaults[k] != v}
+    return NamedMethod(Path(name).stem, method, different, hashlib.sha256(source).hexdigest())
+
+
+def _params(written: str, spec: str) -> dict[str, Any]:
+    """Read "a=1,b=[2,3]": each value as YAML."""
+    params: dict[str, Any] = {}
+    for pair in re.split(r",(?=\s*\w+=)", written) if written else []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"method {spec!r}: write parameters as name=value, separated by commas")
+        params[key.strip()] = yaml.safe_load(value)
+    return params

@@ -1,0 +1,125 @@
+"""Measure one request under one method: time to first token, its parts, bytes, positions."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import torch
+
+from bench.engine.engine import Engine, FirstToken, Narrow
+from bench.kv import KV
+from bench.method import Method
+from bench.request import Request
+from bench.store import Store
+from bench.view import Cached, RequestView
+
+
+class MethodFault(Exception):
+    """A method that breaks the rules of `bench.method`: the cell fails, the run goes on."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measured prefill; `row` are the fields of a result row that were measured."""
+
+    first: FirstToken
+    row: dict[str, Any]
+
+
+def budget_of(rho: float, context_tokens: int) -> int:
+    """floor(rho N) (QCFuse, eq. 8), in decimal so that 0.3 x 510 is 153."""
+    return int(Decimal(str(rho)) * context_tokens)
+
+
+def measure(
+    engine: Engine, store: Store, request: Request, method: Method, rho: float, cached: Cached,
+    profile: Sequence[float] = (),
+) -> Measured:  # fmt: skip
+    """Run one prefill, timed from the request's arrival to its first token on a monotonic clock.
+
+    Inside the clock: selection with its loads, allocation of slots, loads, stitching, recomputation,
+    the output head and the choice of the token. Raises `MethodFault` for a selection that breaks the
+    budget.
+    """
+    budget = budget_of(rho, request.context_tokens)
+    store.cool()
+    view = RequestView(engine, store, request, cached, profile)
+    with _quiet():
+        engine.runtime.synchronize()
+        began = time.perf_counter()
+        if method.uses_cache:
+            narrow = _narrow(method, budget)
+            positions = _checked(method.select(request, view, budget), request, budget, narrow is not None)
+            engine.runtime.synchronize()
+            before = view.reader.bytes_read
+            selected = time.perf_counter()
+            skip = len(request.prefix)
+            first = engine.fuse(
+                request.ids, skip + request.context_tokens, view.reader, positions, skip, narrow
+            )
+        else:
+            before, selected = 0, began
+            first = engine.prefill(request.ids)
+    every = torch.arange(request.context_tokens)
+    rows = [p.cpu() for p in first.positions] or [every] * engine.layers
+    if method.uses_cache and len(rows[-1]) != budget:
+        raise MethodFault(f"{len(rows[-1])} positions recomputed at the last layer, the budget is {budget}")
+    return Measured(first, {
+        "ttft_s": first.ended - began,
+        "select_s": selected - began,
+        "load_s": first.load_s,
+        "recompute_s": first.head_began - selected - first.load_s,
+        "first_token_s": first.ended - first.head_began,
+        "bytes_before_fusion": before,
+        "bytes_total": view.reader.bytes_read,
+        "positions_recomputed": [len(r) for r in rows],
+        "rho_effective": sum(map(len, rows)) / len(rows) / request.context_tokens,
+        "selection_sha256": hashlib.sha256(b"|".join(r.numpy().tobytes() for r in rows)).hexdigest()[:16],
+    })  # fmt: skip
+
+
+def _checked(positions: torch.Tensor, request: Request, budget: int, shrinks: bool) -> torch.Tensor:
+    """Sorted positions, or `MethodFault` where they are not what `select` promises."""
+    n = request.context_tokens
+    if positions.dtype != torch.int64 or positions.ndim != 1:
+        raise MethodFault(
+            f"select() returned {positions.dtype} of {positions.ndim} dimensions, not int64 of 1"
+        )
+    enough = len(positions) >= budget if shrinks else len(positions) == budget
+    if not enough:
+        raise MethodFault(f"select() returned {len(positions)} positions, the budget is {budget}")
+    ordered = positions.sort().values
+    if len(ordered) and (int(ordered[0]) < 0 or int(ordered[-1]) >= n):
+        raise MethodFault(f"select() returned positions outside the context's 0..{n - 1}")
+    if bool((ordered.diff() == 0).any()):
+        raise MethodFault("select() returned a position twice")
+    return ordered
+
+
+def _narrow(method: Method, budget: int) -> Narrow | None:
+    if type(method).narrow is Method.narrow:
+        return None
+
+    def narrow(layer: int, fresh: KV, cached: KV, positions: torch.Tensor) -> torch.Tensor | None:
+        kept = method.narrow(layer, fresh, cached, positions, budget)
+        return None if kept is None else kept.sort().values
+
+    return narrow
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No garbage collection inside the clock."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,69 @@
+"""The plan of a run: cells, their keys, and the requests of each model and dataset."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.experiments import Sweep
+from bench.methods import NamedMethod
+from bench.request import Request
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One operating point: model x dataset x method(parameters) x rho."""
+
+    key: str
+    model: str
+    dataset: str
+    method: NamedMethod
+    rho: float
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON: what hashes are taken of."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def cells_of(
+    sweep: Sweep,
+    model: str,
+    revision: str,
+    dtype: str,
+    task: str,
+    task_sha256: str,
+    methods: Sequence[NamedMethod],
+) -> list[Cell]:
+    """The cells of a model and a dataset. Methods with a fixed rho give one cell, the others one a rho."""
+    cells = []
+    options = {t.name: t.options for t in sweep.datasets}[task]
+    for method in methods:
+        fixed = method.method.rho
+        for rho in sweep.rho if fixed is None else [fixed]:
+            config = {
+                "model": revision, "dtype": dtype, "dataset": task, "options": options,
+                "dataset_source": task_sha256, "method": method.name, "method_identity": method.identity,
+                "rho": rho, "chunks": sweep.chunks, "chunk_tokens": sweep.chunk_tokens, "seed": sweep.seed,
+                "store": sweep.store, "chunk_prefix": sweep.chunk_prefix,
+            }  # fmt: skip
+            key = hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+            cells.append(Cell(key, model, task, method, float(rho)))
+    return cells
+
+
+def interleaved(cells: Sequence[Cell], request: Request, seed: int) -> list[Cell]:
+    """The cells in the random order in which they are measured on this request."""
+    order = list(cells)
+    random.Random(f"{seed}:{request.sha256}").shuffle(order)
+    return order
+
+
+def source_sha256(module_file: str) -> str:
+    """Hash of a plug-in's source."""
+    return hashlib.sha256(Path(module_file).read_bytes()).hexdigest()

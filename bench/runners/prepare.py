@@ -1,0 +1,120 @@
+"""Offline preparation (QCFuse, Phase I): chunk caches, a method's position sets, its model profile."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from bench.engine.engine import Engine
+from bench.kv import Entry
+from bench.method import Method, View
+from bench.methods import NamedMethod
+from bench.request import Request
+from bench.store import Store, chunk_key, packed_key
+from bench.view import Cached, RequestView
+
+
+@dataclass
+class ChunkAtHand:
+    """A chunk during preparation (see `bench.method.Chunk`)."""
+
+    preparer: Preparer
+    ids: tuple[int, ...]
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without special tokens."""
+        ids: list[int] = self.preparer.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def ask(self, query: Sequence[int]) -> View:
+        """This chunk alone as the context."""
+        request = Request("", "", (), (self.ids,), tuple(query), (), 0)
+        cached = Cached((), (self.preparer.capture(self.ids),))
+        return RequestView(self.preparer.engine, self.preparer.store, request, cached)
+
+
+class Preparer:
+    """Fills the store; nothing here is timed. Chunks are cached in isolation, whoever asks first."""
+
+    def __init__(
+        self, engine: Engine, store: Store, tokenizer: Any, revision: str,
+        chunk_prefix: Literal["none", "bos", "system"] = "none",
+    ) -> None:  # fmt: skip
+        self.engine, self.store, self.tokenizer, self.revision = engine, store, tokenizer, revision
+        self.chunk_prefix = chunk_prefix
+        self._sets: dict[tuple[str, str], dict[str, str]] = {}
+
+    def capture(self, ids: Sequence[int], behind: Sequence[int] = ()) -> str:
+        """The store key of a chunk's cache, captured now if it is not there."""
+        key = chunk_key(self.revision, str(self.engine.dtype), behind, ids)
+        if key not in self.store:
+            self.store.put(key, self.engine.capture(ids, behind))
+        return key
+
+    def _behind(self, request: Request) -> Sequence[int]:
+        if self.chunk_prefix == "system":
+            return request.prefix
+        bos = self.tokenizer.bos_token_id
+        return [bos] if self.chunk_prefix == "bos" and bos is not None else []
+
+    def caches(self, request: Request, method: NamedMethod | None = None) -> Cached:
+        """Capture what the request needs, and what `method` prepares of it."""
+        prefix = (self.capture(request.prefix),) if request.prefix else ()
+        behind = self._behind(request)
+        chunks = tuple(self.capture(ids, behind) for ids in request.chunks)
+        cached = Cached(prefix, chunks)
+        if method is None or type(method.method).prepare is Method.prepare:
+            return cached
+        sets = [self._pack(method, key, ids) for key, ids in zip(chunks, request.chunks, strict=True)]
+        return replace(cached, packed={name: tuple(s[name] for s in sets) for name in sets[0]})
+
+    def _pack(self, method: NamedMethod, chunk: str, ids: tuple[int, ...]) -> dict[str, str]:
+        """Run the method's `prepare` on a chunk and pack the positions it names."""
+        known = self._sets.get((method.identity, chunk))
+        if known is None or any(key not in self.store for key in known.values()):
+            named = method.method.prepare(ChunkAtHand(self, ids))
+            known = {name: packed_key(chunk, f"{method.identity}:{name}") for name in named}
+            for name, positions in named.items():
+                self.store.put(known[name], self._entry(chunk).packed(positions.cpu()))
+            self._sets[method.identity, chunk] = known
+        return known
+
+    def _entry(self, key: str) -> Entry:
+        layers = range(self.engine.layers)
+        return Entry(
+            torch.stack([self.store.part(key, i, "keys") for i in layers]),
+            torch.stack([self.store.part(key, i, "values") for i in layers]),
+            self.store.positions(key),
+        )
+
+    def profile(
+        self, method: NamedMethod, calibration: Callable[[], list[Request]], folder: Path, requests: int
+    ) -> list[float]:
+        """The method's profile on this model, averaged over the calibration requests.
+
+        Kept as JSON under `folder`, named after model revision, dtype and the method's identity.
+        """
+        if type(method.method).profile is Method.profile:
+            return []
+        dtype = str(self.engine.dtype).removeprefix("torch.")
+        path = folder / f"{self.revision[:16]}-{dtype}-{method.identity}-{requests}.json"
+        if path.exists():
+            kept: list[float] = json.loads(path.read_text())["profile"]
+            return kept
+        rows = []
+        for request in calibration():
+            view = RequestView(self.engine, self.store, request, self.caches(request, method))
+            rows.append(method.method.profile(request, view))
+        profile = [float(x) for x in np.mean(np.asarray(rows, dtype=float), axis=0)]
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps({"method": method.name, "requests": len(rows), "profile": profile}))
+        temporary.replace(path)
+        return profile

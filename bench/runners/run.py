@@ -1,0 +1,294 @@
+"""Run an experiment: plan it, measure what is left of it, keep its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.assets import cache
+from bench.assets.models import ModelRef, resolve
+from bench.engine.engine import Engine
+from bench.errors import UserError
+from bench.experiments import Sweep
+from bench.methods import NamedMethod, method_of
+from bench.request import Request
+from bench.requests import build_requests, dataset_of
+from bench.results.provenance import environment
+from bench.results.writer import RowWriter, disk_error, write_json
+from bench.runners.display import Display
+from bench.runners.estimate import Estimate, estimate
+from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
+from bench.runners.precision import faster_dtype
+from bench.runners.prepare import Preparer
+from bench.runners.unit import BATCH, Bench
+from bench.store import Store
+from bench.store.disk import DiskStore
+from bench.store.memory import MemoryStore
+
+CALIBRATION_SEED = 1_000_003
+"""Calibration requests come from another seed than any measured set."""
+
+
+@dataclass
+class Block:
+    """The cells and requests of one model and one dataset."""
+
+    model: ModelRef
+    task: str
+    metric: str
+    cells: list[Cell]
+    requests: list[Request]
+    warmup: list[Request]
+    provenance: dict[str, Any]
+
+
+@dataclass
+class Plan:
+    """A run, resolved: nothing of it depends on what is already measured."""
+
+    sweep: Sweep
+    dtype: str
+    dtype_seconds: dict[str, float]
+    methods: list[NamedMethod]
+    blocks: list[Block]
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything that decides the rows: cells and requests."""
+        parts = [[[c.key for c in b.cells], [r.sha256 for r in b.requests]] for b in self.blocks]
+        return hashlib.sha256(canonical(parts).encode()).hexdigest()[:16]
+
+
+def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
+    """Resolve models, methods and requests. `dtype` is that of the run to go on with, if there is one."""
+    methods = [method_of(spec) for spec in sweep.methods]
+    names = [canonical([m.name, m.params]) for m in methods]
+    if len(set(names)) < len(names):
+        raise UserError("methods: one is named twice with the same parameters")
+    seconds: dict[str, float] = {}
+    if dtype is None:
+        dtype = sweep.dtype
+        if dtype == "auto":
+            dtype, seconds = faster_dtype()
+    blocks = []
+    for name in sweep.models:
+        model = resolve(name)
+        tokenizer = tokenizer_of(model)
+        for task in sweep.datasets:
+            dataset = dataset_of(task.name, task.options)
+            requests, provenance = build_requests(
+                task.name, tokenizer, sweep.chunks, sweep.chunk_tokens, sweep.requests + sweep.warmup,
+                sweep.seed, task.options,
+            )  # fmt: skip
+            source = source_sha256(str(sys.modules[type(dataset).__module__].__file__))
+            cells = cells_of(sweep, model.name, model.revision, dtype, task.name, source, methods)
+            measured, warmup = requests[: sweep.requests], requests[sweep.requests :]
+            blocks.append(Block(model, task.name, dataset.metric, cells, measured, warmup, provenance))
+    return Plan(sweep, dtype, seconds, methods, blocks)
+
+
+def tokenizer_of(model: ModelRef) -> Any:
+    """The model's tokenizer, from its checkpoint folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model.path)
+
+
+def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: bool = False) -> int:
+    """Measure what is left of a run. Returns the number of rows that failed.
+
+    Raises `UserError` where the folder holds another run, or cannot be written.
+    """
+    before = _earlier(out)
+    if fresh:
+        before = {}
+    the_plan = plan(sweep, before.get("dtype"))
+    if before and before.get("identity") != the_plan.identity:
+        raise UserError(
+            f"{out} holds a run of another configuration ({_difference(before, the_plan)}); "
+            "give another --out, or --fresh to start over"
+        )
+    if dry:
+        _show(estimate_of(the_plan), the_plan, console)
+        return 0
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            (out / "rows.jsonl").unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(out, error) from error
+    write_json(out / "run.json", _description(the_plan, before))
+    expected = {(b.model.name, b.task): len(b.cells) for b in the_plan.blocks}
+    writer = RowWriter(out / "rows.jsonl", expected)
+    try:
+        return _measure(the_plan, writer, out, console)
+    finally:
+        writer.close()
+
+
+def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> int:
+    left = [
+        (b, [r for r in b.requests if (b.model.name, b.task, r.id) not in writer.done])
+        for b in the_plan.blocks
+    ]
+    totals: dict[str, int] = {}
+    for block in the_plan.blocks:
+        for cell in block.cells:
+            totals[cell.method.name] = totals.get(cell.method.name, 0) + len(block.requests)
+    failed = sum(row.status in ("failed", "oom") for row in writer.rows)
+    engine: Engine | None = None
+    loaded: ModelRef | None = None
+    with Display(console, totals, sum(len(todo) for _, todo in left)) as display:
+        display.reuse(writer.rows)
+        for block, todo in left:
+            if not todo:
+                continue
+            if engine is None or loaded != block.model:
+                engine = None  # the old model's memory goes before the new one comes
+                display.start(None, f"loading {block.model.name}")
+                same = [b for b in the_plan.blocks if b.model == block.model]
+                engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
+            failed += _measure_block(the_plan, block, todo, engine, writer, display, out)
+    return failed
+
+
+def _measure_block(
+    the_plan: Plan, block: Block, todo: list[Request], engine: Engine, writer: RowWriter,
+    display: Display, out: Path,
+) -> int:  # fmt: skip
+    sweep, failed = the_plan.sweep, 0
+    for request in [*block.requests, *block.warmup]:
+        engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
+    store: Store = DiskStore(out / "store") if sweep.store == "disk" else MemoryStore()
+    tokenizer = tokenizer_of(block.model)
+    preparer = Preparer(engine, store, tokenizer, block.model.revision, sweep.chunk_prefix)
+    display.start(None, f"{block.model.name}, {block.task}: offline preparation")
+    profiles = _profiles(the_plan, block, preparer, tokenizer)
+    bench = Bench(
+        engine, store, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
+        sweep.chunks, sweep.chunk_tokens, display.note, out / "errors.log",
+    )  # fmt: skip
+    middle = sorted({cell.rho for cell in block.cells})
+    for request in block.warmup:
+        # Outside the measured set: what a first pass warms (code, allocator) must not favour a cell.
+        display.start(None, f"{block.model.name}, {block.task}: warm-up")
+        cells = [c for c in block.cells if c.rho in (0.0, 1.0, middle[len(middle) // 2])]
+        bench.run(request, interleaved(cells, request, sweep.seed), lambda _: None)
+    for request in todo:
+        label = f"{block.model.name}, {block.task}, request {request.id}"
+        display.start(None, label)
+        order = interleaved(block.cells, request, sweep.seed)
+        rows = bench.run(request, order, display.start)
+        writer.append(rows)
+        display.finish(rows, label)
+        failed += sum(row.status in ("failed", "oom") for row in rows)
+    return failed
+
+
+def _profiles(the_plan: Plan, block: Block, preparer: Preparer, tokenizer: Any) -> dict[str, list[float]]:
+    """Profiles of the methods that have one, from calibration requests of fixed shape."""
+    n = the_plan.sweep.calibration
+
+    def calibration() -> list[Request]:
+        return build_requests("multihop", tokenizer, 4, 128, n, CALIBRATION_SEED, {"hops": 1})[0]
+
+    folder = cache.root() / "profiles"
+    found = {m.identity: preparer.profile(m, calibration, folder, n) for m in the_plan.methods}
+    return {identity: profile for identity, profile in found.items() if profile}
+
+
+def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
+    """Token ids that end an answer: the generation configuration's and the tokenizer's own."""
+    path = model.path / "generation_config.json"
+    named = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+    ids = named if isinstance(named, list) else [named]
+    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
+
+
+def _pool_tokens(blocks: list[Block]) -> int:
+    """Slots for the cells of one request at a time, as many as are decoded together."""
+    return max(
+        min(BATCH, len(b.cells)) * (len(r.ids) + r.max_new_tokens + 8)
+        for b in blocks for r in [*b.requests, *b.warmup]
+    ) + 64  # fmt: skip
+
+
+def _earlier(out: Path) -> dict[str, Any]:
+    path = out / "run.json"
+    if not path.exists():
+        if (out / "rows.jsonl").exists():
+            raise UserError(f"{out} has rows.jsonl but no run.json; give another --out")
+        return {}
+    try:
+        described: dict[str, Any] = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: not JSON ({error}); give another --out") from error
+    return described
+
+
+def _difference(before: dict[str, Any], the_plan: Plan) -> str:
+    """Name what differs from the run that is there."""
+    old, new = before.get("sweep", {}), the_plan.sweep.model_dump(mode="json")
+    differs = [key for key in new if old.get(key) != new[key] and key not in ("about", "warmup")]
+    return (
+        f"{', '.join(differs)} differ"
+        if differs
+        else "a method, a dataset, its data or the model has changed"
+    )
+
+
+def _description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
+    """run.json: configuration, provenance and one entry a session."""
+    here = environment()
+    session = {"began": time.strftime("%FT%TZ", time.gmtime()), "command": sys.argv[1:], "git": here["git"]}
+    return {
+        "experiment": the_plan.sweep.experiment,
+        "profile": the_plan.sweep.profile,
+        "identity": the_plan.identity,
+        "sweep": the_plan.sweep.model_dump(mode="json"),
+        "dtype": the_plan.dtype,
+        "dtype_seconds": the_plan.dtype_seconds or before.get("dtype_seconds", {}),
+        "models": {
+            b.model.name: {"revision": b.model.revision, "source": b.model.source} for b in the_plan.blocks
+        },
+        "datasets": {b.task: b.provenance for b in the_plan.blocks},
+        "methods": {
+            m.name: {"params": m.params, "source_sha256": m.source_sha256, "about": m.about}
+            for m in the_plan.methods
+        },
+        "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "
+        + ("in memory" if the_plan.sweep.store == "memory" else "its pages dropped before each request"),
+        **here,
+        "sessions": [*before.get("sessions", []), session],
+    }
+
+
+def estimate_of(the_plan: Plan) -> Estimate:
+    """The cost of a whole run, from its counts and a short measurement of this machine."""
+    return estimate(
+        [(b.model.path, [len(r.ids) for r in b.requests], b.cells, b.requests[0].max_new_tokens)
+         for b in the_plan.blocks],
+        the_plan.dtype,
+    )  # fmt: skip
+
+
+def _show(cost: Estimate, the_plan: Plan, console: Console) -> None:
+    cells = sum(len(b.cells) for b in the_plan.blocks)
+    requests = sum(len(b.cells) * len(b.requests) for b in the_plan.blocks)
+    for block in the_plan.blocks:
+        tokens = [len(r.ids) for r in block.requests]
+        console.print(
+            f"{block.model.name} x {block.task}: {len(block.cells)} cells, {len(block.requests)} requests "
+            f"of {min(tokens)} to {max(tokens)} tokens", highlight=False,
+        )  # fmt: skip
+    console.print(
+        f"{cells} cells, {requests} measured requests, {the_plan.dtype}; "
+        f"about {cost.disk_mb:.0f} MB on disk, about {cost.minutes:.0f} minutes here", highlight=False,
+    )  # fmt: skip

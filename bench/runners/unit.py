@@ -1,0 +1,119 @@
+"""One request under all its cells: measured in random order, decoded together, one row each."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.engine.engine import Engine
+from bench.metrics import METRICS
+from bench.request import Request
+from bench.results.schema import Row
+from bench.runners.measure import Measured, measure
+from bench.runners.plan import Cell
+from bench.runners.prepare import Preparer
+from bench.store import DamagedEntry, Store
+
+BATCH = 32
+"""Requests decoded together, at most."""
+
+
+@dataclass
+class Bench:
+    """What measuring needs, for one model and one dataset."""
+
+    engine: Engine
+    store: Store
+    preparer: Preparer
+    profiles: dict[str, list[float]]
+    """A method's profile on the model, by the method's identity."""
+    stop: frozenset[int]
+    metric: str
+    chunks: int
+    chunk_tokens: int
+    note: Callable[[str], None]
+    log: Path
+    """Tracebacks of failed cells are appended here."""
+
+    def run(self, request: Request, cells: Sequence[Cell], started: Callable[[Cell], None]) -> list[Row]:
+        """Measure every cell alone, then decode the requests still in the pool as one batch."""
+        caches = {cell.method.identity: cell.method for cell in cells}
+        for method in caches.values():
+            self.preparer.caches(request, method)
+        runtime = self.engine.runtime
+        runtime.clear()
+        rows: list[Row] = []
+        running: list[tuple[Cell, Measured]] = []
+        need = len(request.ids) + request.max_new_tokens
+        room = min(BATCH, max(1, runtime.pool_tokens // need))
+        for cell in cells:
+            if len(running) == room:
+                rows += self._decode(request, running)
+                running = []
+            started(cell)
+            outcome = self._measure(request, cell)
+            if isinstance(outcome, Measured):
+                running.append((cell, outcome))
+            else:
+                rows.append(outcome)
+        return rows + self._decode(request, running)
+
+    def _measure(self, request: Request, cell: Cell) -> Measured | Row:
+        """Measure, rebuilding what the store finds damaged; a failed cell becomes a row."""
+        why = cell.method.method.skip(request)
+        if why is not None:
+            return self._row(request, cell, status="skipped", error=why)
+        for _ in range(3):
+            cached = self.preparer.caches(request, cell.method)
+            try:
+                profile = self.profiles.get(cell.method.identity, [])
+                return measure(
+                    self.engine, self.store, request, cell.method.method, cell.rho, cached, profile
+                )
+            except DamagedEntry as damage:
+                self.note(f"{damage}; rebuilding it")
+                self.store.drop(damage.key)
+            except torch.OutOfMemoryError as error:
+                return self._row(request, cell, status="oom", error=str(error).splitlines()[0])
+            except Exception as error:  # a cell may fail, the run goes on; the traceback is kept
+                with self.log.open("a") as log:
+                    log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
+                    log.write(traceback.format_exc() + "\n")
+                return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")
+        return self._row(
+            request, cell, status="failed", error="the chunk store stays damaged after rebuilding"
+        )
+
+    def _decode(self, request: Request, running: list[tuple[Cell, Measured]]) -> list[Row]:
+        """Greedy decoding to the end of the answer; frees the pool."""
+        if not running:
+            return []
+        firsts = [measured.first for _, measured in running]
+        out = self.engine.runtime.decode(
+            [f.slots for f in firsts], [f.token for f in firsts], self.stop, request.max_new_tokens
+        )
+        self.engine.runtime.clear()
+        rows = []
+        for (cell, measured), ids in zip(running, out, strict=True):
+            prediction = self.preparer.tokenizer.decode(ids, skip_special_tokens=True)
+            score = METRICS[self.metric].score(prediction, request.references)
+            rows.append(
+                self._row(
+                    request, cell, prediction=prediction, score=score, new_tokens=len(ids), **measured.row
+                )
+            )
+        return rows
+
+    def _row(self, request: Request, cell: Cell, **fields: Any) -> Row:
+        return Row(
+            cell=cell.key, model=cell.model, dataset=cell.dataset, method=cell.method.name,
+            params=cell.method.params, rho=cell.rho, chunks=self.chunks, chunk_tokens=self.chunk_tokens,
+            context_tokens=request.context_tokens, request=request.id, request_sha256=request.sha256,
+            metric=self.metric, references=list(request.references), **fields,
+        )  # fmt: skip

@@ -1,0 +1,107 @@
+"""The metered view of a request's caches, as `bench.method.View` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+import torch
+
+from bench.engine.engine import Engine
+from bench.kernels.attention_mass import Reduce, attention_mass
+from bench.kv import KV, States
+from bench.request import Request
+from bench.store import Part, Store
+from bench.store.reader import Reader
+
+
+@dataclass(frozen=True)
+class Cached:
+    """Where a request's caches lie in the store: keys of S (where there is one) and of each chunk.
+
+    `packed` are the position sets a method prepared: for each name one entry key a chunk.
+    """
+
+    prefix: tuple[str, ...]
+    chunks: tuple[str, ...]
+    packed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Entries of positions 0..|S|+N-1, in order."""
+        return (*self.prefix, *self.chunks)
+
+
+class RequestView:
+    """What a method may look at before fusion; every read goes through the request's reader."""
+
+    def __init__(
+        self, engine: Engine, store: Store, request: Request, cached: Cached, profile: Sequence[float] = ()
+    ) -> None:
+        self.engine, self.request, self.cached, self.profile = engine, request, cached, profile
+        self.layers = engine.layers
+        self.reader = Reader(store, cached.entries, engine.device)
+        self._skip = len(request.prefix)
+        self._every = torch.arange(self._skip + request.context_tokens, device=engine.device)
+
+    def _visible(self, context: str | None) -> tuple[list[str], torch.Tensor]:
+        """Entries the probe sees and their request positions."""
+        if context == "all":
+            return list(self.cached.entries), self._every
+        keys, positions = list(self.cached.prefix), [self._every[: self._skip]]
+        if context is not None:
+            if context not in self.cached.packed:
+                known = ", ".join(sorted(self.cached.packed)) or "none"
+                raise KeyError(f"no position set {context!r} was prepared (there are: {known})")
+            starts = self.request.chunk_starts
+            for key, start in zip(self.cached.packed[context], starts, strict=True):
+                keys.append(key)
+                positions.append(self.reader.store.positions(key).to(self._every.device) + self._skip + start)
+        return keys, torch.cat(positions)
+
+    def probe(self, context: str | None, last_layer: int | None = None) -> States:
+        """Run the user query over S and a context cache (see `bench.method.View`)."""
+        keys, positions = self._visible(context)
+
+        def at(layer: int) -> tuple[KV, torch.Tensor]:
+            return (
+                KV(self.reader.parts(keys, layer, "keys"), self.reader.parts(keys, layer, "values")),
+                positions,
+            )
+
+        last = self.layers - 1 if last_layer is None else last_layer
+        return self.engine.probe(self.request.query, len(self._every), at if keys else None, last)
+
+    def attention(
+        self,
+        states: States,
+        layer: int,
+        *,
+        heads: Reduce = "mean",
+        tokens: Reduce = "mean",
+        softmax: Literal["global", "chunk"] = "global",
+    ) -> torch.Tensor:
+        """Attention mass [N] of each context position at a layer."""
+        keys = self.engine.rotate(self._stitched(layer, "keys"), self._every)
+        segments = None
+        if softmax == "chunk":
+            ends = accumulate(map(len, self.request.chunks), initial=self._skip)
+            lengths = map(len, self.request.chunks)
+            segments = [(begin, begin + n) for begin, n in zip(ends, lengths, strict=False)]
+        mass = attention_mass(
+            states.queries[layer], keys, states.keys[layer], self.engine.scale, heads, tokens, segments
+        )
+        return mass[self._skip :]
+
+    def keys(self, layer: int) -> torch.Tensor:
+        """Stitched context keys at a layer, after Pi, [N, Hkv, D]."""
+        return self.engine.rotate(self._stitched(layer, "keys"), self._every)[self._skip :]
+
+    def values(self, layer: int) -> torch.Tensor:
+        """Stitched context values at a layer, [N, Hkv, D]."""
+        return self._stitched(layer, "values")[self._skip :]
+
+    def _stitched(self, layer: int, part: Part) -> torch.Tensor:
+        return self.reader.parts(self.cached.entries, layer, part)

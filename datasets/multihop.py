@@ -1,0 +1,230 @@
+"""Two-hop questions about a small invented world, in LongBench's format."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bench.dataset import Dataset, Fit, Sample
+from bench.errors import UserError
+from bench.fiction import Names
+from bench.fitting import most_units
+from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One relation: `{a}` is what the passage is about, `{v}` the value.
+
+    `phrase` names the value by way of the subject; a fact with a phrase can be a first hop.
+    """
+
+    about: str
+    value: str
+    said: tuple[str, ...]
+    asked: str
+    phrase: str = ""
+
+
+# The whole language of the data set: change templates here.
+# fmt: off
+FACTS = (
+    Fact("person", "company", ("{a} works for {v}.", "{a} has worked for {v} for many years."),
+         "Which company does {a} work for?", "the company that {a} works for"),
+    Fact("person", "town", ("{a} lives in {v}.", "{a} lives in the town of {v}."),
+         "In which town does {a} live?", "the town where {a} lives"),
+    Fact("person", "school", ("{a} studied at {v}.", "As a young adult, {a} studied at {v}."),
+         "Where did {a} study?", "the school where {a} studied"),
+    Fact("person", "person", ("{a} is married to {v}.", "{a} has long been married to {v}."),
+         "Who is {a} married to?", "the person who is married to {a}"),
+    Fact("person", "instrument", ("{a} plays the {v}.", "In the evenings, {a} plays the {v}."),
+         "Which musical instrument is played by {a}?"),
+    Fact("person", "year", ("{a} was born in {v}.", "{a} was born in the year {v}."),
+         "What is the year of birth of {a}?"),
+    Fact("company", "person", ("The director of {a} is {v}.", "The director of {a} is called {v}."),
+         "Who is the director of {a}?"),
+    Fact("company", "town", ("The head office of {a} is in {v}.", "{a} has its head office in {v}."),
+         "In which town is the head office of {a}?"),
+    Fact("company", "year", ("{a} was founded in {v}.", "{a} was founded in the year {v}."),
+         "What is the founding year of {a}?"),
+    Fact("company", "product", ("{a} makes {v}.", "{a} is known because it makes {v}."),
+         "Which product is made by {a}?"),
+    Fact("town", "person", ("The mayor of {a} is {v}.", "The mayor of {a} is called {v}."),
+         "Who is the mayor of {a}?"),
+    Fact("town", "river", ("{a} lies on the river {v}.", "The town of {a} lies on the river {v}."),
+         "Which river flows through {a}?"),
+    Fact("town", "year", ("The railway reached {a} in {v}.", "The railway reached {a} in the year {v}."),
+         "In which year did the railway reach {a}?"),
+    Fact("school", "person", ("The head of {a} is {v}.", "The head of {a} is called {v}."),
+         "Who is the head of {a}?"),
+    Fact("school", "town", ("{a} is in {v}.", "The buildings of {a} are in {v}."),
+         "In which town is {a}?"),
+    Fact("school", "year", ("{a} was opened in {v}.", "{a} was opened in the year {v}."),
+         "What is the opening year of {a}?"),
+)
+INTRODUCTIONS = {
+    "person": ("{a} is a clerk.", "{a} is a gardener.", "{a} is a printer.", "{a} is a surveyor."),
+    "company": ("{a} is a small company.", "{a} is a family company.", "{a} is a large company."),
+    "town": ("{a} is a small town.", "{a} is a market town.", "{a} is a quiet town in the north."),
+    "school": ("{a} is a school.", "{a} is a well-known school.", "{a} is a small school."),
+}
+WORDS = {
+    "instrument": ("violin", "cello", "flute", "harp", "piano", "organ", "trumpet", "guitar", "clarinet"),
+    "product": ("glass", "paper", "clocks", "bicycles", "furniture", "soap", "lamps", "carpets", "knives"),
+    "year": tuple(map(str, range(1801, 1990))),
+}
+# fmt: on
+SIDE_FACTS = 2
+"""Facts in a passage besides the one a question may need."""
+CHAINS = tuple((f, s) for f in FACTS if f.phrase for s in FACTS if s.about == f.value and not s.phrase)
+"""Every pair of hops a question can ask for."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A title and its sentences; `key` is the sentence of the fact asked for."""
+
+    title: str
+    sentences: tuple[str, ...]
+    key: str
+
+    def text(self, number: int, sentences: int | None = None) -> str:
+        return f"Passage {number}:\n{self.title}\n{' '.join(self.sentences[:sentences])}"
+
+
+@dataclass
+class Multihop(Dataset):
+    """Questions that need two passages, such as "Who is the mayor of the town where X lives?".
+
+    Every sample is a world of its own: people, companies, towns and schools with invented names,
+    a passage for each, in LongBench's layout and with its prompt. One passage says where X lives,
+    another who is mayor there; the others are chains of the same kind about others, the nearest
+    of them with the question's own two relations. The answer stands in one passage only. The two
+    supporting passages are at least a third of the passages apart.
+
+    `hops=1` asks about the second passage's title directly: the same context without the hop.
+    """
+
+    hops: int = 2
+
+    name: ClassVar[str] = "multihop"
+    about: ClassVar[str] = "Two-hop questions about an invented world, in LongBench's format"
+    tasks: ClassVar[tuple[str, ...]] = ("",)
+    metric: ClassVar[str] = "f1"
+    note: ClassVar[str] = "LongBench-format, not LongBench"
+
+    def __post_init__(self) -> None:
+        if self.hops not in (1, 2):
+            raise UserError(f"multihop: hops is 1 or 2, not {self.hops!r}")
+
+    def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
+        """Make n samples; raises `UserError` where two passages do not fit."""
+        return [self._sample(fit, seed, i) for i in range(n)]
+
+    def provenance(self) -> dict[str, Any]:
+        """The number of hops."""
+        return {"hops": self.hops}
+
+    def _sample(self, fit: Fit, seed: int, index: int) -> Sample:
+        key = f"{seed}/multihop/{index}"
+        world = _World(random.Random(key))
+        support, question, answer = world.ask(self.hops)
+
+        def layout(others: int) -> list[Passage]:
+            return _spread(support, world.others(others), random.Random(f"{key}/{others}"))
+
+        def tokens(others: int) -> int:
+            return fit.count(_join(layout(others)))
+
+        one = max(1, fit.count(support[0].text(1)))
+        others = most_units(tokens, fit.tokens, least=0, guess=fit.tokens // one - 2)
+        if others is None:
+            raise UserError(
+                f"multihop: {fit.tokens} context tokens cannot hold the two supporting passages "
+                f"({tokens(0)} tokens): more or larger chunks"
+            )
+        placed = layout(others)
+        context = _join(placed)
+        spare = world.others(others + 1)[-1]
+        for sentences in range(len(spare.sentences) - 1, 0, -1):  # fill up with part of a passage
+            longer = context + "\n" + spare.text(len(placed) + 1, sentences)
+            if fit.count(longer) <= fit.tokens:
+                context = longer
+                break
+        begin = context.index(support[1].key) + support[1].key.rindex(answer)
+        return Sample(
+            id=f"multihop-{seed}-{index}",
+            instruction=BEFORE_CONTEXT,
+            context=context,
+            query=after_context(question),
+            references=(answer,),
+            max_new_tokens=MAX_NEW_TOKENS,
+            evidence=((begin, begin + len(answer)),),
+        )
+
+
+class _World:
+    """One sample's people and places, made as they are asked for."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._names = Names(rng)
+        self._answer = ""
+        self._hops = rng.choice(CHAINS)
+        self._others: list[Passage] = []
+
+    def ask(self, hops: int) -> tuple[tuple[Passage, Passage], str, str]:
+        """Make the supporting passages, the question and its answer."""
+        first, second = self._hops
+        person, bridge, answer = (self._value(kind) for kind in ("person", first.value, second.value))
+        self._answer = answer  # from here on no other fact has this value
+        support = self._passage(person, first, bridge), self._passage(bridge, second, answer)
+        asked = first.phrase.format(a=person) if hops == 2 else bridge
+        return support, second.asked.format(a=asked), answer
+
+    def others(self, n: int) -> list[Passage]:
+        """The first n passages that do not matter, in chains of two."""
+        while len(self._others) < n:
+            first, second = self._hops if not self._others else self._rng.choice(CHAINS)
+            person, bridge, value = (self._value(kind) for kind in ("person", first.value, second.value))
+            self._others += [self._passage(person, first, bridge), self._passage(bridge, second, value)]
+        return self._others[:n]
+
+    def _value(self, kind: str) -> str:
+        if kind in WORDS:
+            return self._rng.choice([word for word in WORDS[kind] if word != self._answer])
+        make = {
+            "person": self._names.person,
+            "company": self._names.company,
+            "town": self._names.town,
+            "school": self._names.school,
+            "river": self._names.word,
+        }
+        return make[kind]()
+
+    def _passage(self, title: str, fact: Fact, value: str) -> Passage:
+        side = [f for f in FACTS if f.about == fact.about and f != fact]
+        told = [(f, self._value(f.value)) for f in self._rng.sample(side, min(SIDE_FACTS, len(side)))]
+        sentences = [self._rng.choice(f.said).format(a=title, v=v) for f, v in told]
+        key = self._rng.choice(fact.said).format(a=title, v=value)
+        sentences.insert(self._rng.randint(0, len(sentences)), key)
+        introduction = self._rng.choice(INTRODUCTIONS[fact.about]).format(a=title)
+        return Passage(title, (introduction, *sentences), key)
+
+
+def _spread(support: tuple[Passage, Passage], others: list[Passage], rng: random.Random) -> list[Passage]:
+    """Shuffle, with the supporting passages a third of the list or more apart."""
+    total = len(others) + 2
+    apart = max(1, total // 3)
+    i, j = rng.choice([(i, j) for i in range(total) for j in range(i + apart, total)])
+    rest = rng.sample(others, len(others))
+    first, second = rng.sample(support, 2)
+    return [*rest[:i], first, *rest[i : j - 1], second, *rest[j - 1 :]]
+
+
+def _join(passages: list[Passage]) -> str:
+    return "\n".join(p.text(k) for k, p in enumerate(passages, 1))
+
+
+DATASET = Multihop

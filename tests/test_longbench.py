@@ -1,0 +1,190 @@
+"""LongBench's loader, on records made here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench import plugins
+from bench.dataset import Sample
+from bench.errors import UserError
+from tests._fit import word_fit
+
+longbench = plugins.load("datasets", "longbench")
+
+LINE = (
+    "Answer the question based on the given passages."
+    " Only give me the answer and do not output any other words."
+)
+
+
+def record(i: int = 0, **changes: Any) -> dict[str, Any]:
+    filler = " ".join(f"w{k}" for k in range(40))
+    return {
+        "input": f"Who built {{bridge}} {i}?",
+        "context": f"Passage 1:\nBridge {i}\n{filler}\nPassage 2:\nBuilder\nBy Ann Lee. {filler} Lee.",
+        "answers": ["Ann Lee", "Lee"],
+        "length": 90,
+        "dataset": "musique",
+        "language": "en",
+        "all_classes": None,
+        "_id": f"{i:032x}",
+    } | changes
+
+
+def write(folder: Path, *records: Any) -> Path:
+    lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+    (folder / "musique.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def read(path: Path | None, n: int = 1, tokens: int = 500, **options: Any) -> list[Sample]:
+    made: list[Sample] = make(path, **options).samples(word_fit(tokens), n, 0)
+    return made
+
+
+def make(path: Path | None, **options: Any) -> Any:
+    return longbench.LongBench(task="musique", path=path and str(path), **options)
+
+
+def test_prompt_is_the_official_template(tmp_path: Path) -> None:
+    s = read(write(tmp_path, record()))[0]
+    assert s.instruction + s.context + s.query + s.answer_prefix == (
+        f"{LINE}\n\nThe following are given passages.\n{record()['context']}\n\n{LINE}\n\n"
+        "Question: Who built {bridge} 0?\nAnswer:"
+    )
+    assert s.max_new_tokens == 32
+    assert s.references == ("Ann Lee", "Lee")
+
+
+def test_evidence_is_every_occurrence_of_an_answer(tmp_path: Path) -> None:
+    s = read(write(tmp_path, record()))[0]
+    assert [s.context[a:b] for a, b in s.evidence] == ["Ann Lee", "Lee", "Lee"]
+
+
+def test_zip_and_folder_give_the_same_samples(tmp_path: Path) -> None:
+    write(tmp_path, *(record(i) for i in range(3)))
+    packed = tmp_path / "data.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(tmp_path / "musique.jsonl", "data/musique.jsonl")
+    data = make(packed)
+    assert data.samples(word_fit(500), 3, 0) == read(tmp_path, n=3)
+    assert data.provenance()["sha256"] == hashlib.sha256(packed.read_bytes()).hexdigest()
+
+
+def test_variable_names_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCBENCH_LONGBENCH", str(write(tmp_path, record())))
+    assert len(read(None)) == 1
+
+
+def test_order_of_the_file_and_prefix_property(tmp_path: Path) -> None:
+    write(tmp_path, *(record(i) for i in range(4)))
+    assert read(tmp_path, n=4)[:2] == read(tmp_path, n=2)
+
+
+def test_keep_first_and_middle(tmp_path: Path) -> None:
+    write(tmp_path, record())
+    words = record()["context"].split()
+    assert read(tmp_path, tokens=20)[0].context.split() == words[:20]
+    assert read(tmp_path, tokens=20, truncation="middle")[0].context.split() == words[:10] + words[-10:]
+    assert read(tmp_path, tokens=21, truncation="middle")[0].context.split() == words[:10] + words[-10:]
+
+
+def test_provenance_reports_what_the_cut_cost(tmp_path: Path) -> None:
+    write(tmp_path, record(0), record(1, answers=["w3"]), record(2, answers=["nowhere"]), record(3))
+    data = make(tmp_path)
+    assert data.provenance()["truncation"] == "keep-first"
+    data.samples(word_fit(20), 4, 0)
+    facts = data.provenance()
+    assert facts["share_truncated"] == 1.0
+    assert facts["share_answer_lost"] == 0.5
+    assert facts["share_answer_never_there"] == 0.25
+    assert len(facts["sha256"]) == 64
+
+
+def test_min_tokens_leaves_short_records_out(tmp_path: Path) -> None:
+    write(tmp_path, record(0, context="Passage 1:\nA\nshort Lee"), record(1))
+    assert read(tmp_path, min_tokens=50)[0].id.startswith("musique-2-")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{broken", "line 2: not JSON"),
+        ("[1]", "line 2: not a JSON object"),
+        *(
+            (
+                json.dumps({k: v for k, v in record().items() if k != name}),
+                f"line 2: field '{name}' is missing",
+            )
+            for name in record()
+        ),
+        (json.dumps(record(context=7)), "line 2: field 'context' is not a string"),
+        (json.dumps(record(answers=[])), "line 2: field 'answers'"),
+        (json.dumps(record(answers="Lee")), "line 2: field 'answers'"),
+        (json.dumps(record(context=f"{LINE}\nPassage 1:\nA\nLee")), "line 2: the context already holds"),
+        (json.dumps(record(context="Passage 2:\nA\nLee")), "line 2: the context does not start"),
+    ],
+)
+def test_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    write(tmp_path, record(), line)
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, n=2)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_missing_file_member_and_malformed_zip(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no file .*musique\.jsonl"):
+        read(tmp_path)
+    with pytest.raises(UserError, match=r"no file .*gone\.zip"):
+        read(tmp_path / "gone.zip")
+    bad = tmp_path / "data.zip"
+    bad.write_bytes(b"PK\x03\x04 not a zip")
+    with pytest.raises(UserError, match="not a readable zip"):
+        read(bad)
+    with zipfile.ZipFile(bad, "w") as archive:
+        archive.writestr("data/other.jsonl", "")
+    with pytest.raises(UserError, match=r"no musique\.jsonl inside"):
+        read(bad)
+
+
+def test_zip_with_a_damaged_member(tmp_path: Path) -> None:
+    packed = tmp_path / "data.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("data/musique.jsonl", json.dumps(record()))
+    raw = bytearray(packed.read_bytes())
+    raw[60] ^= 0xFF
+    packed.write_bytes(raw)
+    with pytest.raises(UserError, match="not a readable zip"):
+        read(packed)
+
+
+def test_too_few_records(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="2 records asked for, 1 there"):
+        read(write(tmp_path, record()), n=2)
+
+
+def test_unknown_truncation() -> None:
+    with pytest.raises(UserError, match="keep-first"):
+        make(None, truncation="last")
+
+
+def test_offline_is_one_line_that_says_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Offline:
+        def head(self, *_: Any, **__: Any) -> None:
+            raise httpx.ConnectError("no network")
+
+    monkeypatch.delenv("QCBENCH_LONGBENCH", raising=False)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.get_session", Offline)
+    with pytest.raises(UserError, match=r"path=data\.zip") as caught:
+        read(None)
+    assert "\n" not in str(caught.value)
