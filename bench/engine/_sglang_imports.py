@@ -65,3 +65,12 @@ class RowsBackend(AttentionBackend):  # type: ignore[misc]
     ) -> Any:
         """The attention of the rows at hand; `layer` is SGLang's RadixAttention module."""
         return self.attend(layer, q, k, v)
+
+    def forward_decode(
+        self, q: Any, k: Any, v: Any, layer: Any, forward_batch: Any, save_kv_cache: bool = True, **_: Any
+    ) -> Any:
+        """One row a request."""
+        return self.attend(layer, q, k, v)
+
+    def init_forward_metadata(self, forward_batch: Any) -> None:
+        """Nothing to prepare: `attend` knows its rows."""

@@ -12,7 +12,7 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from bench.errors import UserError
+from bench.kernels.decode_attention import decode_attention
 
 VERSION = "0.5.23"
 MAX_RUNNING = 64
@@ -196,7 +197,8 @@ class Runtime:
             forward = self._ob.ForwardBatch.init_new(
                 batch, self.model_runner, return_hidden_states_before_norm=False
             )
-            logits = self.model_runner.forward(forward).logits_output.next_token_logits
+            with self.attention(self._decode_attention(forward)) if self.device == "cpu" else nullcontext():
+                logits = self.model_runner.forward(forward).logits_output.next_token_logits
             last = logits[:, : self.vocab].argmax(-1).tolist()
             keep = [k for k, token in enumerate(last) if token not in stop]
             for k in keep:
@@ -205,6 +207,20 @@ class Runtime:
                 alive, last = [alive[k] for k in keep], [last[k] for k in keep]
                 batch.filter_batch(keep_indices=keep)
         return out
+
+    def _decode_attention(self, forward: Any) -> Attend:
+        """The step's attention as one call for the whole batch; SGLang's CPU backend loops over requests."""
+        lengths = forward.seq_lens
+        at = self.model_runner.req_to_token_pool.req_to_token[forward.req_pool_indices, : int(lengths.max())]
+        at, new = at.long(), forward.out_cache_loc.long()
+
+        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            keys, values = self.keys(layer.layer_id), self.values(layer.layer_id)
+            keys[new], values[new] = k.view(-1, *keys.shape[1:]), v.view(-1, *values.shape[1:])
+            queries = q.view(len(q), -1, layer.qk_head_dim)
+            return decode_attention(queries, keys[at], values[at], lengths, layer.scaling).reshape(q.shape)
+
+        return attend
 
     # --- layer by layer, with an attention of ours ---------------------------------------------
 

@@ -18,7 +18,7 @@ from bench.metrics.bootstrap import (
 from bench.results.points import FULL_PREFILL, PANEL, family, ok_requests, stream
 
 COLUMNS = [
-    "family", "method", "variant", "rho", "n_panels", "n_panels_all", "n", "n_failed",
+    "family", "method", "variant", "rho", "n_panels", "n_panels_all", "n",
     "quality", "quality_low", "quality_high", "ttft", "ttft_low", "ttft_high",
 ]  # fmt: skip
 
@@ -43,7 +43,7 @@ def aggregate(frame: pd.DataFrame) -> pd.DataFrame:
 
     `n_panels` counts the panels that enter, `n_panels_all` those of the family; a panel without
     full prefill, or where full prefill scores 0, cannot be normalised and does not enter. `n` is
-    the number of requests over the panels, `n_failed` that of failed and out-of-memory rows.
+    the number of requests over the panels.
     """
     ok = ok_requests(frame)
     ok = ok.assign(family=ok["metric"].map(family))
@@ -58,12 +58,9 @@ def aggregate(frame: pd.DataFrame) -> pd.DataFrame:
             one = _normalise(rows.set_index("request"), full, stream(str(dataset)))
             if one is not None:
                 panels.setdefault(key, []).append(one)
-    failed = frame[frame["status"].isin(["failed", "oom"])]
-    failures = failed.groupby([failed["metric"].map(family), "method", "rho"]).size().to_dict()
     panels_of = ok.drop_duplicates([*PANEL, "family"]).groupby("family").size().to_dict()
     lines = [
-        _line(key, ones)
-        | {"n_panels_all": panels_of[key[0]], "n_failed": failures.get((key[0], key[1], key[3]), 0)}
+        _line(key, ones) | {"n_panels_all": panels_of[key[0]]}
         for key, ones in sorted(panels.items(), key=lambda item: item[0])
     ]
     return pd.DataFrame(lines, columns=COLUMNS)
