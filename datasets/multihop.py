@@ -99,14 +99,17 @@ class Multihop(Dataset):
 
     Every sample is a world of its own: people, companies, towns and schools with invented names,
     a passage for each, in LongBench's layout and with its prompt. One passage says where X lives,
-    another who is mayor there; the others are chains of the same kind about others, the nearest
-    of them with the question's own two relations. The answer stands in one passage only. The two
-    supporting passages are at least a third of the passages apart.
+    another who is mayor there; the rest are chains of the same make about others. The answer
+    stands in one passage only. The two supporting passages are at least a third of the passages
+    apart.
 
     `hops=1` asks about the second passage's title directly: the same context without the hop.
+    `rivals`: chains with the question's own two relations (another Y, her town, its mayor), so
+    that only the first hop tells the answers apart; the others begin with another relation.
     """
 
     hops: int = 2
+    rivals: int = 1
 
     name: ClassVar[str] = "multihop"
     about: ClassVar[str] = "Two-hop questions about an invented world, in LongBench's format"
@@ -117,18 +120,20 @@ class Multihop(Dataset):
     def __post_init__(self) -> None:
         if self.hops not in (1, 2):
             raise UserError(f"multihop: hops is 1 or 2, not {self.hops!r}")
+        if self.rivals < 0:
+            raise UserError(f"multihop: rivals must not be negative, not {self.rivals!r}")
 
     def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
         """Make n samples; raises `UserError` where two passages do not fit."""
         return [self._sample(fit, seed, i) for i in range(n)]
 
     def provenance(self) -> dict[str, Any]:
-        """The number of hops."""
-        return {"hops": self.hops}
+        """The number of hops and of rivals."""
+        return {"hops": self.hops, "rivals": self.rivals}
 
     def _sample(self, fit: Fit, seed: int, index: int) -> Sample:
         key = f"{seed}/multihop/{index}"
-        world = _World(random.Random(key))
+        world = _World(random.Random(key), self.rivals)
         support, question, answer = world.ask(self.hops)
 
         def layout(others: int) -> list[Passage]:
@@ -167,8 +172,9 @@ class Multihop(Dataset):
 class _World:
     """One sample's people and places, made as they are asked for."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, rivals: int) -> None:
         self._rng = rng
+        self._rivals = rivals
         self._names = Names(rng)
         self._answer = ""
         self._hops = rng.choice(CHAINS)
@@ -186,7 +192,9 @@ class _World:
     def others(self, n: int) -> list[Passage]:
         """The first n passages that do not matter, in chains of two."""
         while len(self._others) < n:
-            first, second = self._hops if not self._others else self._rng.choice(CHAINS)
+            rival = len(self._others) < 2 * self._rivals
+            unlike = [chain for chain in CHAINS if chain[0] != self._hops[0]]
+            first, second = self._hops if rival else self._rng.choice(unlike)
             person, bridge, value = (self._value(kind) for kind in ("person", first.value, second.value))
             self._others += [self._passage(person, first, bridge), self._passage(bridge, second, value)]
         return self._others[:n]

@@ -63,6 +63,15 @@ def test_one_hop_asks_about_the_bridge_itself() -> None:
         assert any(t in one.query and answer in text for t, text in passages(one).items())
 
 
+def test_rivals_are_chains_with_the_questions_own_relations() -> None:
+    def towns(rivals: int) -> int:
+        asked = [s for s in make(n=30, tokens=600, rivals=rivals) if "mayor of the town" in s.query]
+        assert asked
+        return max(sum("The mayor of" in text for text in passages(s).values()) for s in asked)
+
+    assert [towns(r) for r in (0, 1, 3)] == [1, 2, 4]
+
+
 def test_supporting_passages_are_far_apart() -> None:
     for s in make(tokens=1000, n=20):
         order = list(passages(s).items())
@@ -108,3 +117,5 @@ def test_errors() -> None:
         make(tokens=30)
     with pytest.raises(UserError, match="hops is 1 or 2"):
         make(hops=3)
+    with pytest.raises(UserError, match="rivals must not be negative"):
+        make(rivals=-1)

@@ -169,7 +169,7 @@ def test_no_chat_template_means_bos_only_where_the_tokenizer_adds_it(tmp_path: P
 def test_provenance(tmp_path: Path) -> None:
     made, facts = build_requests("multihop", tiny_tokenizer(), 3, 400, 2, 5, {"hops": 1})
     assert facts["note"] == "LongBench-format, not LongBench"
-    assert facts["source"] == {"hops": 1}
+    assert facts["source"] == {"hops": 1, "rivals": 1}
     assert facts["options"] == {"hops": 1}
     assert (facts["samples"], facts["seed"], facts["chunks"], facts["chunk_tokens"]) == (2, 5, 3, 400)
     assert facts["context_tokens_mean"] == sum(r.context_tokens for r in made) / 2
@@ -193,7 +193,7 @@ def test_a_users_own_file_and_its_tasks(tmp_path: Path) -> None:
         ("ruler", {}, "there are: ruler/single, ruler/mq, ruler/mv, ruler/vt"),
         ("ruler/cwe", {}, "unknown task 'ruler/cwe'"),
         ("multihop/x", {}, "there are: multihop"),
-        ("multihop", {"hop": 1}, "no parameter 'hop'; it has: hops"),
+        ("multihop", {"hop": 1}, "no parameter 'hop'; it has: hops, rivals"),
         ("longbench/musique", {"_facts": {}}, "no parameter '_facts'; it has: path, truncation"),
         ("./gone.py", {}, "no file ./gone.py"),
     ],
