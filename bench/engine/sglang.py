@@ -269,6 +269,12 @@ class Runtime:
         ):
             yield
 
+    @contextmanager
+    def own_attention(self) -> Iterator[None]:
+        """Run the layers inside with SGLang's own backend: the control that shows why ours is needed."""
+        with self._ob.forward_context(self._ob.ForwardContext(attn_backend=self.model_runner.attn_backend)):
+            yield
+
     def embed(self, batch: Any) -> torch.Tensor:
         """Embed the rows' tokens: the hidden states that enter layer 0."""
         self._ob.residual_batch.start(batch)

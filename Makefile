@@ -1,0 +1,55 @@
+# make help lists the targets.
+PYTHON ?= python3.11
+VENV ?= .venv
+PROFILE ?= smoke
+RUN ?= results/fig10-$(PROFILE)
+ARGS ?=
+BIN := $(VENV)/bin
+KIND := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export OMP_WAIT_POLICY ?= PASSIVE
+export GOMP_SPINCOUNT ?= 0
+
+.PHONY: help setup fetch reproduce-fig10 test test-fast lint clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /: /' | column -t -s: 2>/dev/null || true
+
+setup: $(VENV)/.ready-$(KIND) ## make the environment in .venv (CPU or GPU, whichever is here)
+
+$(VENV)/.ready-cpu: requirements/cpu.txt $(wildcard requirements/cpu_shim/*) pyproject.toml
+	@echo "No NVIDIA driver answers here: installing the CPU environment into $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q $$(grep '^torch==' requirements/cpu.txt) -c requirements/cpu.txt
+	$(PIP) install -q --no-deps -r requirements/cpu.txt
+	$(PIP) install -q --no-deps ./requirements/cpu_shim
+	$(PIP) install -q --no-deps -e .
+	@touch $@
+
+$(VENV)/.ready-gpu: requirements/gpu.txt pyproject.toml
+	@echo "An NVIDIA driver answers here: installing the GPU environment into $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -r requirements/gpu.txt
+	$(PIP) install -q --no-deps -e .
+	@touch $@
+
+fetch: setup ## get the default models and RULER's essays into the cache
+	$(BIN)/qcbench fetch
+
+reproduce-fig10: fetch ## Fig. 10 and 11: install, fetch, run, plot (PROFILE=tiny|smoke|cpu|lite|paper)
+	$(BIN)/qcbench run fig10 --profile $(PROFILE) --out $(RUN) $(ARGS)
+
+test: fetch lint ## everything: linters, types, all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: setup lint ## without the tests that load the default models
+	$(BIN)/python -m pytest -m "not models" $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove the environment (results, reports and the cache stay)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info
