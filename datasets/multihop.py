@@ -17,7 +17,8 @@ from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
 class Fact:
     """One relation: `{a}` is what the passage is about, `{v}` the value.
 
-    `phrase` names the value by way of the subject; a fact with a phrase can be a first hop.
+    `phrase` names the value by way of the subject, {kind} describing it; a fact with a phrase can be
+    a first hop.
     """
 
     about: str
@@ -27,17 +28,21 @@ class Fact:
     phrase: str = ""
 
 
+def _kinds(noun: str, *adjectives: str) -> tuple[str, ...]:
+    return tuple(f"{adjective} {noun}" for adjective in adjectives)
+
+
 # The whole language of the data set: change templates here.
 # fmt: off
 FACTS = (
     Fact("person", "company", ("{a} works for {v}.", "{a} has worked for {v} for many years."),
-         "Which company does {a} work for?", "the company that {a} works for"),
+         "Which company does {a} work for?", "the {kind} that {a} works for"),
     Fact("person", "town", ("{a} lives in {v}.", "{a} lives in the town of {v}."),
-         "In which town does {a} live?", "the town where {a} lives"),
+         "In which town does {a} live?", "the {kind} where {a} lives"),
     Fact("person", "school", ("{a} studied at {v}.", "As a young adult, {a} studied at {v}."),
-         "Where did {a} study?", "the school where {a} studied"),
+         "Where did {a} study?", "the {kind} where {a} studied"),
     Fact("person", "person", ("{a} is married to {v}.", "{a} has long been married to {v}."),
-         "Who is {a} married to?", "the person who is married to {a}"),
+         "Who is {a} married to?"),
     Fact("person", "instrument", ("{a} plays the {v}.", "In the evenings, {a} plays the {v}."),
          "Which musical instrument is played by {a}?"),
     Fact("person", "year", ("{a} was born in {v}.", "{a} was born in the year {v}."),
@@ -63,11 +68,11 @@ FACTS = (
     Fact("school", "year", ("{a} was opened in {v}.", "{a} was opened in the year {v}."),
          "What is the opening year of {a}?"),
 )
-INTRODUCTIONS = {
-    "person": ("{a} is a clerk.", "{a} is a gardener.", "{a} is a printer.", "{a} is a surveyor."),
-    "company": ("{a} is a small company.", "{a} is a family company.", "{a} is a large company."),
-    "town": ("{a} is a small town.", "{a} is a market town.", "{a} is a quiet town in the north."),
-    "school": ("{a} is a school.", "{a} is a well-known school.", "{a} is a small school."),
+KINDS = {
+    "person": ("clerk", "gardener", "printer", "surveyor", "nurse", "teacher", "sailor", "tailor", "pilot"),
+    "company": _kinds("company", "family", "shipping", "mining", "printing", "toy", "tea", "tool"),
+    "town": _kinds("town", "market", "fishing", "mining", "border", "mill", "harbour", "garrison"),
+    "school": _kinds("school", "music", "farming", "nursing", "sailing", "law", "drama", "cookery"),
 }
 WORDS = {
     "instrument": ("violin", "cello", "flute", "harp", "piano", "organ", "trumpet", "guitar", "clarinet"),
@@ -75,7 +80,7 @@ WORDS = {
     "year": tuple(map(str, range(1801, 1990))),
 }
 # fmt: on
-SIDE_FACTS = 2
+SIDE_FACTS = 1
 """Facts in a passage besides the one a question may need."""
 CHAINS = tuple((f, s) for f in FACTS if f.phrase for s in FACTS if s.about == f.value and not s.phrase)
 """Every pair of hops a question can ask for."""
@@ -103,6 +108,10 @@ class Multihop(Dataset):
     stands in one passage only. The two supporting passages are at least a third of the passages
     apart.
 
+    As in many questions of HotpotQA the bridge is described too ("the fishing town where X lives"),
+    and no other town is described so: a two-hop question that a small model answers, at the price
+    that the description alone can lead to the answer. `described=False` leaves it out.
+
     `hops=1` asks about the second passage's title directly: the same context without the hop.
     `rivals`: chains with the question's own two relations (another Y, her town, its mayor), so
     that only the first hop tells the answers apart; the others begin with another relation.
@@ -110,6 +119,7 @@ class Multihop(Dataset):
 
     hops: int = 2
     rivals: int = 1
+    described: bool = True
 
     name: ClassVar[str] = "multihop"
     about: ClassVar[str] = "Two-hop questions about an invented world, in LongBench's format"
@@ -128,13 +138,13 @@ class Multihop(Dataset):
         return [self._sample(fit, seed, i) for i in range(n)]
 
     def provenance(self) -> dict[str, Any]:
-        """The number of hops and of rivals."""
-        return {"hops": self.hops, "rivals": self.rivals}
+        """The parameters."""
+        return {"hops": self.hops, "rivals": self.rivals, "described": self.described}
 
     def _sample(self, fit: Fit, seed: int, index: int) -> Sample:
         key = f"{seed}/multihop/{index}"
         world = _World(random.Random(key), self.rivals)
-        support, question, answer = world.ask(self.hops)
+        support, question, answer = world.ask(self.hops, self.described)
 
         def layout(others: int) -> list[Passage]:
             return _spread(support, world.others(others), random.Random(f"{key}/{others}"))
@@ -176,17 +186,23 @@ class _World:
         self._rng = rng
         self._rivals = rivals
         self._names = Names(rng)
-        self._answer = ""
+        self._answer = self._kind = ""
         self._hops = rng.choice(CHAINS)
         self._others: list[Passage] = []
 
-    def ask(self, hops: int) -> tuple[tuple[Passage, Passage], str, str]:
+    def ask(self, hops: int, described: bool) -> tuple[tuple[Passage, Passage], str, str]:
         """Make the supporting passages, the question and its answer."""
         first, second = self._hops
         person, bridge, answer = (self._value(kind) for kind in ("person", first.value, second.value))
-        self._answer = answer  # from here on no other fact has this value
-        support = self._passage(person, first, bridge), self._passage(bridge, second, answer)
-        asked = first.phrase.format(a=person) if hops == 2 else bridge
+        kind = self._rng.choice(KINDS[first.value])
+        self._answer, self._kind = (
+            answer,
+            kind,
+        )  # from here on nothing else has this value, or is of this kind
+        support = self._passage(person, first, bridge), self._passage(bridge, second, answer, kind)
+        asked = (
+            first.phrase.format(a=person, kind=kind if described else first.value) if hops == 2 else bridge
+        )
         return support, second.asked.format(a=asked), answer
 
     def others(self, n: int) -> list[Passage]:
@@ -207,18 +223,18 @@ class _World:
             "company": self._names.company,
             "town": self._names.town,
             "school": self._names.school,
-            "river": self._names.word,
+            "river": self._names.river,
         }
         return make[kind]()
 
-    def _passage(self, title: str, fact: Fact, value: str) -> Passage:
+    def _passage(self, title: str, fact: Fact, value: str, kind: str = "") -> Passage:
         side = [f for f in FACTS if f.about == fact.about and f != fact]
         told = [(f, self._value(f.value)) for f in self._rng.sample(side, min(SIDE_FACTS, len(side)))]
         sentences = [self._rng.choice(f.said).format(a=title, v=v) for f, v in told]
         key = self._rng.choice(fact.said).format(a=title, v=value)
         sentences.insert(self._rng.randint(0, len(sentences)), key)
-        introduction = self._rng.choice(INTRODUCTIONS[fact.about]).format(a=title)
-        return Passage(title, (introduction, *sentences), key)
+        kind = kind or self._rng.choice([k for k in KINDS[fact.about] if k != self._kind])
+        return Passage(title, (f"{title} is a {kind}.", *sentences), key)
 
 
 def _spread(support: tuple[Passage, Passage], others: list[Passage], rng: random.Random) -> list[Passage]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests._tiny import tiny_checkpoint
 
 import bench  # noqa: F401  (sets OpenMP's waiting before torch is imported)
+from tests._tiny import tiny_checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +27,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def checkpoint(tiny: Callable[[str], Path]) -> Callable[[str], Path]:
     """Folder of a model: a tiny architecture or a default model."""
-    from tests._tiny import ARCHITECTURES
-
     from bench.assets.models import resolve
+    from tests._tiny import ARCHITECTURES
 
     return lambda name: tiny(name) if name in ARCHITECTURES else resolve(name).path
 

@@ -21,8 +21,12 @@ def plain(q: torch.Tensor, k: torch.Tensor, visible: list[int], scale: float) ->
 
 
 @settings(max_examples=25, deadline=None)
-@given(rows=st.sets(st.integers(0, 19), min_size=1), group=st.sampled_from([1, 3, 4]), seed=st.integers(0, 99))
-def test_a_selected_row_sees_its_own_position_and_what_is_before(rows: set[int], group: int, seed: int) -> None:
+@given(
+    rows=st.sets(st.integers(0, 19), min_size=1), group=st.sampled_from([1, 3, 4]), seed=st.integers(0, 99)
+)
+def test_a_selected_row_sees_its_own_position_and_what_is_before(
+    rows: set[int], group: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     positions = torch.tensor(sorted(rows))
     q, k, v = torch.randn(len(rows), 2 * group, 8), torch.randn(20, 2, 8), torch.randn(20, 2, 8)

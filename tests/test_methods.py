@@ -170,7 +170,10 @@ def test_qcfuse_without_anchors_probes_with_the_query_alone(preparer: Preparer) 
     request = make_request()
     row = run(preparer, request, "qcfuse[anchor_ratio=0.0]", 0.3).row
     token = 2 * preparer.engine.runtime.kv_heads * preparer.engine.runtime.head_dim * 4
-    assert row["bytes_before_fusion"] == 4 * len(request.prefix) * token + 3 * request.context_tokens * token // 2
+    assert (
+        row["bytes_before_fusion"]
+        == 4 * len(request.prefix) * token + 3 * request.context_tokens * token // 2
+    )
 
 
 def test_qcfuse_profile_is_recall_of_the_evidence_by_layer(preparer: Preparer, tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ import random
 
 import pytest
 import torch
-from tests._tiny import ARCHITECTURES
 
 from bench.kv import KV, Entry
+from tests._tiny import ARCHITECTURES
 
-MODELS = [*ARCHITECTURES, *(pytest.param(m, marks=pytest.mark.models) for m in ("smollm2-135m", "qwen2.5-coder-0.5b"))]
+MODELS = [
+    *ARCHITECTURES,
+    *(pytest.param(m, marks=pytest.mark.models) for m in ("smollm2-135m", "qwen2.5-coder-0.5b")),
+]
 TOLERANCE = 1e-3
 
 
@@ -95,7 +98,9 @@ def test_one_chunk_stitched_equals_prefill(case: Case) -> None:
     at = torch.arange(case.cached)
     for layer in range(engine.layers):
         kv = source.layer(layer)
-        assert torch.allclose(engine.rotate(kv.keys, at), case.full_keys[layer][: case.cached], atol=TOLERANCE)
+        assert torch.allclose(
+            engine.rotate(kv.keys, at), case.full_keys[layer][: case.cached], atol=TOLERANCE
+        )
         assert torch.allclose(kv.values, case.full_values[layer][: case.cached], atol=TOLERANCE)
 
 
@@ -107,7 +112,9 @@ def test_layer_0_of_stitched_chunks_equals_full_prefill(case: Case) -> None:
     assert torch.allclose(engine.rotate(kv.keys, at), case.full_keys[0][: case.cached], atol=TOLERANCE)
     assert torch.allclose(kv.values, case.full_values[0][: case.cached], atol=TOLERANCE)
     last = engine.layers - 1
-    assert not torch.allclose(source.layer(last).values, case.full_values[last][: case.cached], atol=TOLERANCE)
+    assert not torch.allclose(
+        source.layer(last).values, case.full_values[last][: case.cached], atol=TOLERANCE
+    )
 
 
 def test_a_changed_later_chunk_changes_no_earlier_selected_row(case: Case) -> None:
@@ -116,7 +123,9 @@ def test_a_changed_later_chunk_changes_no_earlier_selected_row(case: Case) -> No
 
     def rows(ids: list[int], source: Held) -> list[torch.Tensor]:
         at = case.fuse(source, case.some, ids).slots.at[early + skip]
-        return [torch.cat((runtime.keys(i)[at], runtime.values(i)[at]), -1).clone() for i in range(runtime.layers)]
+        return [
+            torch.cat((runtime.keys(i)[at], runtime.values(i)[at]), -1).clone() for i in range(runtime.layers)
+        ]
 
     before = rows(case.ids, case.stale())
     other = [(t + 1) % 300 + 3 for t in case.chunks[1]]
@@ -197,4 +206,6 @@ def test_decoding_stops_at_a_stop_token_and_leaves_it_out(case: Case) -> None:
     stop = long[3]
     engine.runtime.clear()
     first = engine.prefill(case.ids)
-    assert engine.runtime.decode([first.slots], [first.token], frozenset([stop]), 8) == [long[: long.index(stop)]]
+    assert engine.runtime.decode([first.slots], [first.token], frozenset([stop]), 8) == [
+        long[: long.index(stop)]
+    ]
