@@ -65,7 +65,7 @@ def test_one_hop_asks_about_the_bridge_itself() -> None:
 
 def test_rivals_are_chains_with_the_questions_own_relations() -> None:
     def towns(rivals: int) -> int:
-        asked = [s for s in make(n=30, tokens=600, rivals=rivals) if "mayor of the town" in s.query]
+        asked = [s for s in make(n=60, tokens=600, rivals=rivals) if "Who is the mayor of" in s.query]
         assert asked
         return max(sum("The mayor of" in text for text in passages(s).values()) for s in asked)
 
@@ -107,9 +107,18 @@ def test_deterministic_with_the_prefix_property() -> None:
 
 
 def test_every_pair_of_hops_is_asked_for_and_reads_as_one_question() -> None:
-    questions = {re.sub(r"[A-Z][a-z]+ [A-Z][a-z]+", "X", s.query.split("Question: ")[1]) for s in make(n=400)}
-    assert len(questions) == len(multihop.CHAINS) == 12
+    asked = [s.query.split("Question: ")[1] for s in make(n=400, described=False)]
+    questions = {re.sub(r"[A-Z][a-z]+ [A-Z][a-z]+", "X", question) for question in asked}
+    assert len(questions) == len(multihop.CHAINS) == 10
     assert "Who is the mayor of the town where X lives?\nAnswer:" in questions
+
+
+def test_the_bridge_is_described_as_nothing_else_is() -> None:
+    for plain, described in zip(make(n=40, described=False), make(n=40), strict=True):
+        assert plain.context == described.context
+        (kind,) = [k for kinds in multihop.KINDS.values() for k in kinds if f"the {k} " in described.query]
+        assert described.context.count(f" is a {kind}.") == 1
+        assert kind not in plain.query
 
 
 def test_errors() -> None:

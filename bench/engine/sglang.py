@@ -8,11 +8,15 @@ the set of rows may change between layers and the attention of a row may be ours
 from __future__ import annotations
 
 import importlib.metadata
+import io
+import logging
 import os
+import sys
 import time
+import warnings
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +71,8 @@ class Runtime:
         check_version()
         self.path, self.dtype = path, getattr(torch, dtype)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._ob, self.model_runner = _load(path, dtype, self.device, pool_tokens, backend)
+        with _muted():
+            self._ob, self.model_runner = _load(path, dtype, self.device, pool_tokens, backend)
         self.model = self.model_runner.model
         if not hasattr(self.model, "forward_split_prefill"):
             raise UserError(
@@ -315,6 +320,21 @@ class Runtime:
             yield seen
         finally:
             self._before_rope = None
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Hold back what SGLang prints while it loads; printed after all where loading fails."""
+    held = io.StringIO()
+    try:
+        with warnings.catch_warnings(), redirect_stdout(held), redirect_stderr(held):
+            warnings.simplefilter("ignore")
+            yield
+    except BaseException:
+        sys.stderr.write(held.getvalue())
+        raise
+    finally:  # SGLang's handlers write to what was held back
+        logging.basicConfig(level=logging.ERROR, force=True)
 
 
 _parallel_ready = False

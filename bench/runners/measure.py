@@ -117,7 +117,6 @@ def _narrow(method: Method, budget: int) -> Narrow | None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """No garbage collection inside the clock."""
-    gc.collect()
     gc.disable()
     try:
         yield
