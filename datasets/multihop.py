@@ -118,7 +118,7 @@ class Multihop(Dataset):
     """
 
     hops: int = 2
-    rivals: int = 1
+    rivals: int = 0
     described: bool = True
 
     name: ClassVar[str] = "multihop"

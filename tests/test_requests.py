@@ -169,7 +169,7 @@ def test_no_chat_template_means_bos_only_where_the_tokenizer_adds_it(tmp_path: P
 def test_provenance(tmp_path: Path) -> None:
     made, facts = build_requests("multihop", tiny_tokenizer(), 3, 400, 2, 5, {"hops": 1})
     assert facts["note"] == "LongBench-format, not LongBench"
-    assert facts["source"] == {"hops": 1, "rivals": 1, "described": True}
+    assert facts["source"] == {"hops": 1, "rivals": 0, "described": True}
     assert facts["options"] == {"hops": 1}
     assert (facts["samples"], facts["seed"], facts["chunks"], facts["chunk_tokens"]) == (2, 5, 3, 400)
     assert facts["context_tokens_mean"] == sum(r.context_tokens for r in made) / 2

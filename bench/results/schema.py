@@ -51,6 +51,9 @@ class Row(BaseModel):
     bytes_total: int | None = None
     positions_recomputed: list[int] = []
     """Context positions recomputed at each layer (counts, one entry a layer)."""
+    evidence_recall: float | None = None
+    """Share of the answer-bearing context positions recomputed at the last layer (QCFuse, eq. 13, with
+    the request's own budget); None where the dataset does not know them."""
     selection_sha256: str | None = None
     """Hash of the selected context positions of every layer."""
     status: Status = "ok"

@@ -81,8 +81,15 @@ def measure(
         "bytes_total": view.reader.bytes_read,
         "positions_recomputed": [len(r) for r in rows],
         "rho_effective": sum(map(len, rows)) / len(rows) / request.context_tokens,
+        "evidence_recall": _recall(rows[-1], request),
         "selection_sha256": hashlib.sha256(b"|".join(r.numpy().tobytes() for r in rows)).hexdigest()[:16],
     })  # fmt: skip
+
+
+def _recall(positions: torch.Tensor, request: Request) -> float | None:
+    if not request.evidence:
+        return None
+    return float(torch.isin(torch.tensor(request.evidence), positions).float().mean())
 
 
 def _checked(positions: torch.Tensor, request: Request, budget: int, shrinks: bool) -> torch.Tensor:
