@@ -175,16 +175,20 @@ class Engine:
             counted.append(context)
             return self._attend(layer, q, keys[at], values[at], mask)
 
-        with run.attention(attend):
-            batch = run.rows(tokens[rows], rows, slots)
-            hidden = run.embed(batch)
-            for layer in range(self.layers):
-                hidden = run.layer(layer, batch, hidden)
-                if kept is not None:
-                    stay = torch.isin(rows, torch.cat((kept + prefix, everything[cached:])))
-                    batch, hidden = run.keep(batch, hidden, stay.nonzero()[:, 0])
-                    rows, mask, kept = rows[stay], mask[stay], None
-            logits = run.head(batch, hidden)
+        try:
+            with run.attention(attend):
+                batch = run.rows(tokens[rows], rows, slots)
+                hidden = run.embed(batch)
+                for layer in range(self.layers):
+                    hidden = run.layer(layer, batch, hidden)
+                    if kept is not None:
+                        stay = torch.isin(rows, torch.cat((kept + prefix, everything[cached:])))
+                        batch, hidden = run.keep(batch, hidden, stay.nonzero()[:, 0])
+                        rows, mask, kept = rows[stay], mask[stay], None
+                logits = run.head(batch, hidden)
+        except BaseException:  # a damaged entry, say: what else runs in the pool goes on
+            run.release(slots)
+            raise
         return self._first(logits, slots, load_s, counted)
 
     def prefill(self, ids: Sequence[int]) -> FirstToken:

@@ -157,6 +157,12 @@ class Runtime:
             batch.prefill_input_ids_cpu = None
         return Slots(batch, batch.out_cache_loc.long())
 
+    def release(self, slots: Slots) -> None:
+        """Give one request's slots back."""
+        self.model_runner.token_to_kv_pool_allocator.free(slots.at)
+        for req in slots.batch.reqs:
+            self.model_runner.req_to_token_pool.free(req)
+
     def keys(self, layer: int) -> torch.Tensor:
         """The pool's keys of a layer, [slots, Hkv, D], after RoPE."""
         buffer: torch.Tensor = self.pool.get_key_buffer(layer)

@@ -70,6 +70,7 @@ def measure(
     every = torch.arange(request.context_tokens)
     rows = [p.cpu() for p in first.positions] or [every] * engine.layers
     if method.uses_cache and len(rows[-1]) != budget:
+        engine.runtime.release(first.slots)
         raise MethodFault(f"{len(rows[-1])} positions recomputed at the last layer, the budget is {budget}")
     return Measured(first, {
         "ttft_s": first.ended - began,

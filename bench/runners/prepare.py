@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -17,8 +18,10 @@ from bench.kv import Entry
 from bench.method import Method, View
 from bench.methods import NamedMethod
 from bench.request import Request
-from bench.store import Store, chunk_key, packed_key
+from bench.store import DamagedEntry, Store, chunk_key, packed_key
 from bench.view import Cached, RequestView
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -45,11 +48,27 @@ class Preparer:
 
     def __init__(
         self, engine: Engine, store: Store, tokenizer: Any, revision: str,
-        chunk_prefix: Literal["none", "bos", "system"] = "none",
+        chunk_prefix: Literal["none", "bos", "system"] = "none", note: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
         self.engine, self.store, self.tokenizer, self.revision = engine, store, tokenizer, revision
-        self.chunk_prefix = chunk_prefix
+        self.chunk_prefix, self.note = chunk_prefix, note
         self._sets: dict[tuple[str, str], dict[str, str]] = {}
+
+    def intact(self, do: Callable[[], T]) -> T:
+        """Do something that reads the store; rebuild what is found damaged and do it again.
+
+        An entry that is damaged again after rebuilding means a broken disk: its `DamagedEntry` is raised.
+        """
+        rebuilt: set[str] = set()
+        while True:
+            try:
+                return do()
+            except DamagedEntry as damage:
+                if damage.key in rebuilt:
+                    raise
+                self.note(f"{damage}; rebuilding it")
+                rebuilt.add(damage.key)
+                self.store.drop(damage.key)
 
     def capture(self, ids: Sequence[int], behind: Sequence[int] = ()) -> str:
         """The store key of a chunk's cache, captured now if it is not there."""
@@ -94,6 +113,10 @@ class Preparer:
             self.store.positions(key),
         )
 
+    def _profile(self, method: NamedMethod, request: Request) -> Sequence[float]:
+        view = RequestView(self.engine, self.store, request, self.caches(request, method))
+        return method.method.profile(request, view)
+
     def profile(
         self, method: NamedMethod, calibration: Callable[[], list[Request]], folder: Path, requests: int
     ) -> list[float]:
@@ -110,8 +133,7 @@ class Preparer:
             return kept
         rows = []
         for request in calibration():
-            view = RequestView(self.engine, self.store, request, self.caches(request, method))
-            rows.append(method.method.profile(request, view))
+            rows.append(self.intact(partial(self._profile, method, request)))
         profile = [float(x) for x in np.mean(np.asarray(rows, dtype=float), axis=0)]
         folder.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")

@@ -168,12 +168,12 @@ def _measure_block(
         engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
     store: Store = DiskStore(out / "store") if sweep.store == "disk" else MemoryStore()
     tokenizer = tokenizer_of(block.model)
-    preparer = Preparer(engine, store, tokenizer, block.model.revision, sweep.chunk_prefix)
+    preparer = Preparer(engine, store, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
     profiles = _profiles(the_plan, block, preparer, tokenizer)
     bench = Bench(
         engine, store, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
-        sweep.chunks, sweep.chunk_tokens, display.note, out / "errors.log",
+        sweep.chunks, sweep.chunk_tokens, out / "errors.log",
     )  # fmt: skip
     middle = sorted({cell.rho for cell in block.cells})
     for request in block.warmup:

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from bench.results.schema import Row
 from bench.runners.measure import Measured, measure
 from bench.runners.plan import Cell
 from bench.runners.prepare import Preparer
-from bench.store import DamagedEntry, Store
+from bench.store import Store
 
 BATCH = 32
 """Requests decoded together, at most."""
@@ -38,7 +39,6 @@ class Bench:
     metric: str
     chunks: int
     chunk_tokens: int
-    note: Callable[[str], None]
     log: Path
     """Tracebacks of failed cells are appended here."""
 
@@ -46,7 +46,7 @@ class Bench:
         """Measure every cell alone, then decode the requests still in the pool as one batch."""
         caches = {cell.method.identity: cell.method for cell in cells}
         for method in caches.values():
-            self.preparer.caches(request, method)
+            self.preparer.intact(partial(self.preparer.caches, request, method))
         gc.collect()  # here once; inside the clock it is off
         runtime = self.engine.runtime
         runtime.clear()
@@ -71,26 +71,20 @@ class Bench:
         why = cell.method.method.skip(request)
         if why is not None:
             return self._row(request, cell, status="skipped", error=why)
-        for _ in range(3):
-            cached = self.preparer.caches(request, cell.method)
-            try:
-                profile = self.profiles.get(cell.method.identity, [])
-                return measure(
-                    self.engine, self.store, request, cell.method.method, cell.rho, cached, profile
-                )
-            except DamagedEntry as damage:
-                self.note(f"{damage}; rebuilding it")
-                self.store.drop(damage.key)
-            except torch.OutOfMemoryError as error:
-                return self._row(request, cell, status="oom", error=str(error).splitlines()[0])
-            except Exception as error:  # a cell may fail, the run goes on; the traceback is kept
-                with self.log.open("a") as log:
-                    log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
-                    log.write(traceback.format_exc() + "\n")
-                return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")
-        return self._row(
-            request, cell, status="failed", error="the chunk store stays damaged after rebuilding"
-        )
+        try:
+            return self.preparer.intact(partial(self._once, request, cell))
+        except torch.OutOfMemoryError as error:
+            return self._row(request, cell, status="oom", error=str(error).splitlines()[0])
+        except Exception as error:  # a cell may fail, the run goes on; the traceback is kept
+            with self.log.open("a") as log:
+                log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
+                log.write(traceback.format_exc() + "\n")
+            return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")
+
+    def _once(self, request: Request, cell: Cell) -> Measured:
+        cached = self.preparer.caches(request, cell.method)
+        profile = self.profiles.get(cell.method.identity, [])
+        return measure(self.engine, self.store, request, cell.method.method, cell.rho, cached, profile)
 
     def _decode(self, request: Request, running: list[tuple[Cell, Measured]]) -> list[Row]:
         """Greedy decoding to the end of the answer; frees the pool."""
