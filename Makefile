@@ -1,5 +1,5 @@
 # make help lists the targets.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PROFILE ?= smoke
 RUN ?= results/fig10-$(PROFILE)
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help setup fetch reproduce-fig10 test test-fast lint clean
+.PHONY: help setup fetch reproduce-fig10 test test-fast lint bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -50,6 +50,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: fetch ## benchmarks (nothing else should run meanwhile)
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only $(ARGS)
 
 clean: ## remove the environment (results, reports and the cache stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info
