@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 from pathlib import Path
 
@@ -69,3 +70,12 @@ def test_run_info(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(UserError, match="not JSON"):
         read_run_info(tmp_path)
+
+
+def test_packed_rows_read_the_same(tmp_path: Path) -> None:
+    write_run([make_row(), make_row(request="r1")], tmp_path)
+    plain = read_rows(tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(rows.read_bytes()))
+    rows.unlink()
+    assert read_rows(tmp_path).equals(plain)

@@ -1,7 +1,8 @@
-"""Reads a finished run's folder: `rows.jsonl` into a frame, `run.json` into a dictionary."""
+"""Reads a finished run's folder: `rows.jsonl` (or `rows.jsonl.gz`) into a frame, `run.json` into a dictionary."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 from pathlib import Path
@@ -26,10 +27,14 @@ def read_rows(run: Path) -> pd.DataFrame:
     Raises `UserError` where the file is missing, a line is malformed, or its schema version is
     not `SCHEMA_VERSION`.
     """
-    path = run / "rows.jsonl"
-    if not path.is_file():
+    path, packed = run / "rows.jsonl", run / "rows.jsonl.gz"
+    if path.is_file():
+        content = path.read_bytes()
+    elif packed.is_file():
+        path, content = packed, gzip.decompress(packed.read_bytes())
+    else:
         raise UserError(f"{path}: no such file; give the folder of a run, the one that holds rows.jsonl")
-    lines = path.read_bytes().split(b"\n")
+    lines = content.split(b"\n")
     records: list[dict[str, Any]] = []
     torn: int | None = None
     for number, line in enumerate(lines, start=1):
@@ -85,7 +90,7 @@ def _first(error: ValidationError) -> str:
 
 def _numeric(frame: pd.DataFrame) -> pd.DataFrame:
     # a column of None alone would stay of type object and break means
-    numbers = ["rho", "rho_effective", "score", "new_tokens", "context_tokens", "ttft_s", "select_s"]
+    numbers = ["rho", "rho_effective", "score", "evidence_recall", "new_tokens", "context_tokens", "ttft_s", "select_s"]
     numbers += ["load_s", "recompute_s", "first_token_s", "bytes_before_fusion", "bytes_total"]
     frame[numbers] = frame[numbers].astype("float64")
     return frame
