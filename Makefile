@@ -21,26 +21,26 @@ setup: $(VENV)/.ready-$(KIND) ## make the environment in .venv (CPU or GPU, whic
 $(VENV)/.ready-cpu: requirements/cpu.txt $(wildcard requirements/cpu_shim/*) pyproject.toml
 	@echo "No NVIDIA driver answers here: installing the CPU environment into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q $$(grep '^torch==' requirements/cpu.txt) -c requirements/cpu.txt
-	$(PIP) install -q --no-deps -r requirements/cpu.txt
-	$(PIP) install -q --no-deps ./requirements/cpu_shim
-	$(PIP) install -q --no-deps -e .
+	$(PIP) install -q --no-warn-conflicts $$(grep '^torch==' requirements/cpu.txt) -c requirements/cpu.txt
+	$(PIP) install -q --no-warn-conflicts --no-deps -r requirements/cpu.txt
+	$(PIP) install -q --no-warn-conflicts --no-deps ./requirements/cpu_shim
+	$(PIP) install -q --no-warn-conflicts --no-deps -e .
 	@touch $@
 
 $(VENV)/.ready-gpu: requirements/gpu.txt pyproject.toml
 	@echo "An NVIDIA driver answers here: installing the GPU environment into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q -r requirements/gpu.txt
-	$(PIP) install -q --no-deps -e .
+	$(PIP) install -q --no-warn-conflicts -r requirements/gpu.txt
+	$(PIP) install -q --no-warn-conflicts --no-deps -e .
 	@touch $@
 
 fetch: setup ## get the default models and RULER's essays into the cache
 	$(BIN)/qcbench fetch
 
-reproduce-fig10: fetch ## Fig. 10 and 11: install, fetch, run, plot (PROFILE=tiny|smoke|cpu|lite|paper)
+reproduce-fig10: fetch ## Fig. 10 and 11 - install, fetch, run, plot (PROFILE=tiny|smoke|cpu|lite|paper)
 	$(BIN)/qcbench run fig10 --profile $(PROFILE) --out $(RUN) $(ARGS)
 
-test: fetch lint ## everything: linters, types, all tests
+test: fetch lint ## everything - linters, types, all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 test-fast: setup lint ## without the tests that load the default models
