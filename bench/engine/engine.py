@@ -13,7 +13,7 @@ import torch
 from bench.engine.sglang import Runtime, Slots
 from bench.errors import UserError
 from bench.kernels.rotate import rotate
-from bench.kernels.selected_attention import exact_mask, selected_attention
+from bench.kernels.selected_attention import Block, selected_attention, visible
 from bench.kv import KV, Entry, States
 
 Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
@@ -86,7 +86,7 @@ class Engine:
             values.append(v.view(len(tokens), -1, layer.v_head_dim)[skip:].clone())
             return self._attend(layer, q, k, v, mask)
 
-        mask = exact_mask(at, len(tokens))
+        mask = visible(at, self.dtype)
         with run.attention(attend), run.keys_before_rope() as keys:
             batch = run.rows(tokens, at, None)
             hidden = run.embed(batch)
@@ -115,19 +115,22 @@ class Engine:
         run = self.runtime
         at = torch.arange(first_position, first_position + len(ids), device=self.device)
         states = States([], [])
-        own = torch.ones(len(ids), len(ids), dtype=torch.bool, device=self.device).tril()
+        # The query's rows stand behind the M context keys, whatever their request positions.
+        behind = torch.arange(len(ids), device=self.device)
+        masks: dict[int, list[Block]] = {}
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             k, v = k.view(len(ids), -1, layer.qk_head_dim), v.view(len(ids), -1, layer.v_head_dim)
             states.queries.append(q.view(len(ids), -1, layer.qk_head_dim))
             states.keys.append(k)
-            mask = own
             if context is not None:
                 kv, positions = context(layer.layer_id)
                 k = torch.cat((self.rotate(kv.keys, positions), k))
                 v = torch.cat((kv.values, v))
-                mask = torch.cat((own.new_ones(len(ids), len(positions)), own), 1)
-            return self._attend(layer, q, k, v, mask)
+            before = len(k) - len(ids)
+            if before not in masks:
+                masks[before] = visible(behind + before, self.dtype)
+            return self._attend(layer, q, k, v, masks[before])
 
         with run.attention(attend):
             batch = run.rows(torch.tensor(ids, device=self.device), at, None)
@@ -152,7 +155,7 @@ class Engine:
         at, everything = slots.index(), torch.arange(len(ids), device=self.device)
         tokens = torch.tensor(ids, device=self.device)
         rows = torch.cat((positions.to(self.device) + prefix, everything[cached:]))
-        mask = exact_mask(rows, len(ids))
+        mask = visible(rows, self.dtype)
         counted: list[torch.Tensor] = []
         load_s, kept = 0.0, None
 
@@ -184,7 +187,8 @@ class Engine:
                     if kept is not None:
                         stay = torch.isin(rows, torch.cat((kept + prefix, everything[cached:])))
                         batch, hidden = run.keep(batch, hidden, stay.nonzero()[:, 0])
-                        rows, mask, kept = rows[stay], mask[stay], None
+                        rows, kept = rows[stay], None
+                        mask = visible(rows, self.dtype)
                 logits = run.head(batch, hidden)
         except BaseException:  # a damaged entry, say: what else runs in the pool goes on
             run.release(slots)
@@ -205,7 +209,7 @@ class Engine:
         )
 
     def _attend(
-        self, layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor
+        self, layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: list[Block]
     ) -> torch.Tensor:
         heads, size = layer.tp_q_head_num, layer.qk_head_dim
         k, v = k.view(-1, layer.tp_k_head_num, size), v.view(-1, layer.tp_v_head_num, layer.v_head_dim)

@@ -30,12 +30,16 @@ def both(request: pytest.FixtureRequest, engine_of: Any) -> dict[str, Callable[[
 
     def transformers() -> None:
         with torch.no_grad():
+            oracle(torch.tensor([ids]))
+
+    def last_logit_only() -> None:
+        with torch.no_grad():
             oracle(torch.tensor([ids]), logits_to_keep=1)
 
-    return {"sglang": sglang, "transformers": transformers}
+    return {"sglang": sglang, "transformers": transformers, "transformers, last logit only": last_logit_only}
 
 
-@pytest.mark.parametrize("which", ["sglang", "transformers"])
+@pytest.mark.parametrize("which", ["sglang", "transformers", "transformers, last logit only"])
 def test_full_prefill(benchmark: Any, both: dict[str, Callable[[], object]], which: str) -> None:
     benchmark.group = f"full prefill, {TOKENS} tokens"
     benchmark.pedantic(both[which], rounds=5, warmup_rounds=1)
