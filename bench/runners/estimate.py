@@ -55,7 +55,7 @@ def estimate(blocks: Sequence[tuple[Path, Sequence[int], Sequence[Cell], int]], 
     three ending early. Coarse on purpose: within a factor of two on the machines seen.
     """
     speed = _flops_per_second(getattr(torch, dtype)) / 2
-    seconds, rows = 0.0, 0
+    seconds, rows = 60.0 * len({path for path, *_ in blocks}), 0  # loading, profile and warm-up
     for path, lengths, cells, new_tokens in blocks:
         weights = _weights(path)
         work = sum(min(1.0, cell.rho + 0.1) for cell in cells) + 3
