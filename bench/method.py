@@ -86,7 +86,8 @@ class Method:
         """Shrink P while layer `layer` is fused; None keeps all. Called at each layer.
 
         `fresh` and `cached` are the recomputed and the stitched keys (after RoPE) and values of
-        `positions` [n]; the positions returned go on with the next layer.
+        `positions` [n]. All of them leave fresh keys and values at this layer; the positions returned go
+        on with its attention and with the next layers.
         """
         return None
 

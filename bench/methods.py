@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,9 @@ def method_of(spec: str) -> NamedMethod:
     if unknown:
         known = ", ".join(cls.__dataclass_fields__) or "none"
         raise UserError(f"method {spec!r}: no parameter {', '.join(sorted(unknown))} (it has: {known})")
+    bare = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+    if bare:
+        raise UserError(f"{module.__file__}: give {', '.join(bare)} a default")
     try:
         method = TypeAdapter(cls).validate_python(params)
     except ValidationError as error:
@@ -77,5 +80,8 @@ def _params(written: str, spec: str) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UserError(f"method {spec!r}: write parameters as name=value, separated by commas")
-        params[key.strip()] = yaml.safe_load(value)
+        try:
+            params[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"method {spec!r}: {key.strip()}: cannot read {value!r}") from error
     return params

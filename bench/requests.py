@@ -36,7 +36,7 @@ def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
         known = plugins.available("datasets")
         if family not in known:
             raise UserError(f"unknown dataset {family!r}; there are: {', '.join(known)}")
-    cls = getattr(plugins.load("datasets", family), "DATASET", None)
+    cls = getattr(plugins.load_checked("datasets", family), "DATASET", None)
     if not (isinstance(cls, type) and issubclass(cls, Dataset)):
         where = family if in_file else f"datasets/{family}.py"
         raise UserError(f"{where}: DATASET must name a subclass of bench.dataset.Dataset")

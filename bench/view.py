@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -87,9 +86,8 @@ class RequestView:
         keys = self.engine.rotate(self._stitched(layer, "keys"), self._every)
         segments = None
         if softmax == "chunk":
-            ends = accumulate(map(len, self.request.chunks), initial=self._skip)
-            lengths = map(len, self.request.chunks)
-            segments = [(begin, begin + n) for begin, n in zip(ends, lengths, strict=False)]
+            starts = zip(self.request.chunk_starts, self.request.chunks, strict=True)
+            segments = [(self._skip + s, self._skip + s + len(c)) for s, c in starts]
         mass = attention_mass(
             states.queries[layer], keys, states.keys[layer], self.engine.scale, heads, tokens, segments
         )

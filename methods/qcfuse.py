@@ -61,7 +61,8 @@ class QCFuse(Method):
         """R(l): Recall@10% of the answer's positions by layer l alone (eq. 12, 13 and 18)."""
         states, budget = self.probe(view), request.context_tokens // 10
         gold = torch.tensor(request.evidence)
-        found = [torch.isin(gold, top(self.score(view, states, i), budget)) for i in range(view.layers)]
+        chosen = [top(self.score(view, states, i), budget).cpu() for i in range(view.layers)]
+        found = [torch.isin(gold, positions) for positions in chosen]
         return [float(hit.float().mean()) for hit in found]
 
     def probe(self, view: View, last_layer: int | None = None) -> States:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -177,17 +178,14 @@ def test_qcfuse_without_anchors_probes_with_the_query_alone(preparer: Preparer) 
 
 
 def test_qcfuse_profile_is_recall_of_the_evidence_by_layer(preparer: Preparer, tmp_path: Path) -> None:
-    named, calls = method_of("qcfuse"), []
-
-    def calibration() -> list[Request]:
-        calls.append(1)
-        return [make_request(seed=s) for s in (1, 2)]
-
-    profile = preparer.profile(named, calibration, tmp_path, 2)
+    named, calibration = method_of("qcfuse"), [make_request(seed=s) for s in (1, 2)]
+    profile = preparer.profile(named, calibration, tmp_path)
     assert len(profile) == preparer.engine.layers
     assert all(0 <= r <= 1 for r in profile)
-    assert preparer.profile(named, calibration, tmp_path, 2) == profile
-    assert len(calls) == 1, "kept, not computed again"
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(json.dumps({"profile": [0.125] * len(profile)}))
+    assert preparer.profile(named, calibration, tmp_path) == [0.125] * len(profile), "kept"
+    assert preparer.profile(named, calibration[:1], tmp_path)[0] != 0.125, "other requests, another profile"
 
 
 @pytest.mark.parametrize(

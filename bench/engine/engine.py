@@ -32,7 +32,7 @@ class FirstToken:
     """The end of a prefill: logits, the request's slots, and when things happened.
 
     `began` ... are readings of `time.perf_counter()` in seconds; load_s is the time spent waiting
-    for cached layers; `positions` the context positions recomputed at each layer.
+    for cached layers; `positions` the context positions whose keys and values each layer recomputed.
     """
 
     logits: torch.Tensor
@@ -42,6 +42,14 @@ class FirstToken:
     ended: float
     load_s: float
     positions: list[torch.Tensor]
+
+
+class _Narrowed(Exception):
+    """Leaves a layer at its attention, to enter it again with fewer rows."""
+
+    def __init__(self, positions: torch.Tensor) -> None:
+        super().__init__()
+        self.positions = positions
 
 
 class Engine:
@@ -148,7 +156,9 @@ class Engine:
         `positions` are sorted context positions (request position minus `prefix`); the positions from
         `cached` on (the query U) are always computed. At each layer the cached keys and values are
         waited for where that layer's attention begins; fresh rows overwrite them; every row sees the
-        partially fused cache up to its own position and nothing later.
+        partially fused cache up to its own position and nothing later. Where `narrow` keeps fewer
+        positions at a layer, all rows leave fresh keys and values there, and only those kept go through
+        its attention and the layers behind it.
         """
         run = self.runtime
         slots = run.allocate(ids)
@@ -157,25 +167,30 @@ class Engine:
         rows = torch.cat((positions.to(self.device) + prefix, everything[cached:]))
         mask = visible(rows, self.dtype)
         counted: list[torch.Tensor] = []
-        load_s, kept = 0.0, None
+        load_s = 0.0
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            nonlocal load_s, kept
+            nonlocal load_s
             i = layer.layer_id
-            k, v = k.view(len(rows), -1, layer.qk_head_dim), v.view(len(rows), -1, layer.v_head_dim)
-            began = time.perf_counter()
-            kv = source.layer(i)
-            load_s += time.perf_counter() - began
             keys, values = run.keys(i), run.values(i)
-            keys[slots.at[:cached]] = self.rotate(kv.keys, everything[:cached])
-            values[slots.at[:cached]] = kv.values
-            context = rows[: len(rows) - len(ids) + cached] - prefix
-            if narrow is not None:
-                stale = slots.at[context + prefix]
-                count = len(context)
-                kept = narrow(i, KV(k[:count], v[:count]), KV(keys[stale], values[stale]), context)
+            k, v = k.view(len(rows), *keys.shape[1:]), v.view(len(rows), *values.shape[1:])
+            kept = None
+            if len(counted) == i:  # else the layer is entered again, narrowed: its cache is fused already
+                run.synchronize()
+                began = time.perf_counter()
+                kv = source.layer(i)
+                run.synchronize()
+                load_s += time.perf_counter() - began
+                keys[slots.at[:cached]] = self.rotate(kv.keys, everything[:cached])
+                values[slots.at[:cached]] = kv.values
+                context = rows[: len(rows) - len(ids) + cached] - prefix
+                counted.append(context)
+                if narrow is not None:
+                    stale, count = slots.at[context + prefix], len(context)
+                    kept = narrow(i, KV(k[:count], v[:count]), KV(keys[stale], values[stale]), context)
             keys[slots.at[rows]], values[slots.at[rows]] = k, v
-            counted.append(context)
+            if kept is not None:
+                raise _Narrowed(kept)
             return self._attend(layer, q, keys[at], values[at], mask)
 
         try:
@@ -183,12 +198,17 @@ class Engine:
                 batch = run.rows(tokens[rows], rows, slots)
                 hidden = run.embed(batch)
                 for layer in range(self.layers):
-                    hidden = run.layer(layer, batch, hidden)
-                    if kept is not None:
-                        stay = torch.isin(rows, torch.cat((kept + prefix, everything[cached:])))
-                        batch, hidden = run.keep(batch, hidden, stay.nonzero()[:, 0])
-                        rows, kept = rows[stay], None
+                    before = None if narrow is None else run.snapshot(batch, hidden)
+                    try:
+                        hidden = run.layer(layer, batch, hidden)
+                    except _Narrowed as narrowed:
+                        assert before is not None
+                        kept = narrowed.positions.to(self.device) + prefix
+                        stay = torch.isin(rows, torch.cat((kept, everything[cached:])))
+                        rows = rows[stay]
                         mask = visible(rows, self.dtype)
+                        batch, hidden = run.go_back(batch, before, stay.nonzero()[:, 0])
+                        hidden = run.layer(layer, batch, hidden)
                 logits = run.head(batch, hidden)
         except BaseException:  # a damaged entry, say: what else runs in the pool goes on
             run.release(slots)

@@ -23,8 +23,8 @@ from typing import Any
 
 import torch
 
+from bench.engine.batched import BatchedCache
 from bench.errors import UserError
-from bench.kernels.decode_attention import decode_attention
 
 VERSION = "0.5.23"
 MAX_RUNNING = 64
@@ -59,6 +59,15 @@ class Slots:
         if int(self.at[-1]) - first == n - 1 and bool((self.at.diff() == 1).all()):
             return slice(first, first + n)
         return self.at
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A layer's input: SGLang's output and residual, and whether the residual stream had begun."""
+
+    out: torch.Tensor
+    residual: torch.Tensor | None
+    started: bool
 
 
 class Runtime:
@@ -200,6 +209,7 @@ class Runtime:
         if len(alive) < len(tokens):
             batch.filter_batch(keep_indices=alive)
         last = [tokens[i] for i in alive]
+        cache = BatchedCache(self, limit)
         for _ in range(limit - 1):
             if not alive:
                 break
@@ -208,7 +218,8 @@ class Runtime:
             forward = self._ob.ForwardBatch.init_new(
                 batch, self.model_runner, return_hidden_states_before_norm=False
             )
-            with self.attention(self._decode_attention(forward)) if self.device == "cpu" else nullcontext():
+            cache.step(forward)
+            with self.attention(cache.attend) if self.device == "cpu" else nullcontext():
                 logits = self.model_runner.forward(forward).logits_output.next_token_logits
             last = logits[:, : self.vocab].argmax(-1).tolist()
             keep = [k for k, token in enumerate(last) if token not in stop]
@@ -217,21 +228,8 @@ class Runtime:
             if len(keep) < len(alive):
                 alive, last = [alive[k] for k in keep], [last[k] for k in keep]
                 batch.filter_batch(keep_indices=keep)
+                cache.keep(keep)
         return out
-
-    def _decode_attention(self, forward: Any) -> Attend:
-        """The step's attention as one call for the whole batch; SGLang's CPU backend loops over requests."""
-        lengths = forward.seq_lens
-        at = self.model_runner.req_to_token_pool.req_to_token[forward.req_pool_indices, : int(lengths.max())]
-        at, new = at.long(), forward.out_cache_loc.long()
-
-        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            keys, values = self.keys(layer.layer_id), self.values(layer.layer_id)
-            keys[new], values[new] = k.view(-1, *keys.shape[1:]), v.view(-1, *values.shape[1:])
-            queries = q.view(len(q), -1, layer.qk_head_dim)
-            return decode_attention(queries, keys[at], values[at], lengths, layer.scaling).reshape(q.shape)
-
-        return attend
 
     # --- layer by layer, with an attention of ours ---------------------------------------------
 
@@ -297,17 +295,25 @@ class Runtime:
         out: torch.Tensor = self.model.model.layers[layer](batch.positions, hidden, batch)
         return out
 
-    def keep(self, batch: Any, hidden: torch.Tensor, kept: torch.Tensor) -> tuple[Any, torch.Tensor]:
-        """Go on with the rows `kept` (indices into the present rows) only."""
-        ob = self._ob
+    def snapshot(self, batch: Any, hidden: torch.Tensor) -> Snapshot:
+        """What enters the next layer, copied: layers may write in place."""
         out, residual = batch.residual_stream.export(hidden)
+        started = batch.residual_stream.pending is not None or residual is not None
+        return Snapshot(out.clone(), None if residual is None else residual.clone(), started)
+
+    def go_back(self, batch: Any, before: Snapshot, kept: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Enter the layer of a snapshot again, with the rows `kept` (indices into its rows) only."""
+        ob = self._ob
         smaller = replace(batch)
         smaller.input_ids, smaller.positions = batch.input_ids[kept], batch.positions[kept]
         smaller.out_cache_loc, smaller.extend_num_tokens = batch.out_cache_loc[kept], len(kept)
         smaller.extend_seq_lens = torch.full_like(batch.extend_seq_lens, len(kept))
         smaller.extend_seq_lens_cpu = [len(kept)]
-        rest = None if residual is None else residual[kept]
-        hidden, smaller.residual_stream = ob.ResidualStream.from_handoff(out[kept], rest, ob.PLAIN_ADD)
+        if not before.started:
+            ob.residual_batch.start(smaller)
+            return smaller, before.out[kept]
+        rest = None if before.residual is None else before.residual[kept]
+        hidden, smaller.residual_stream = ob.ResidualStream.from_handoff(before.out[kept], rest, ob.PLAIN_ADD)
         return smaller, hidden
 
     def head(self, batch: Any, hidden: torch.Tensor) -> torch.Tensor:

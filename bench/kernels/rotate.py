@@ -9,10 +9,12 @@ def rotate(keys: torch.Tensor, positions: torch.Tensor, table: torch.Tensor, neo
     """Rotate keys from before RoPE to their request positions.
 
     keys [n, H, D], positions [n] int64, table [P, rotary_dim] (cos, then sin; the model's own, with
-    its scaling). Computed in the keys' dtype, as SGLang does for fresh keys
-    (`sglang/srt/layers/rotary_embedding/utils.py`, apply_rotary_emb), so that both agree to the bit.
-    Returns [n, H, D] in the keys' dtype.
+    its scaling). As SGLang rotates fresh keys, so that both agree: on a CPU in the keys' dtype
+    (`sglang/srt/layers/rotary_embedding/utils.py`, apply_rotary_emb), on a GPU in the table's fp32
+    (`sglang/kernels/ops/attention/rope.py`). Returns [n, H, D] in the keys' dtype.
     """
+    if keys.is_cuda and keys.dtype != table.dtype:
+        return rotate(keys.to(table.dtype), positions, table, neox).to(keys.dtype)
     width = table.shape[-1]
     cos, sin = table[positions].to(keys.dtype).unsqueeze(-2).chunk(2, -1)
     turned, rest = keys[..., :width], keys[..., width:]

@@ -50,7 +50,7 @@ class Row(BaseModel):
     bytes_before_fusion: int | None = None
     bytes_total: int | None = None
     positions_recomputed: list[int] = []
-    """Context positions recomputed at each layer (counts, one entry a layer)."""
+    """Context positions whose keys and values were recomputed, one count a layer."""
     evidence_recall: float | None = None
     """Share of the answer-bearing context positions recomputed at the last layer (QCFuse, eq. 13, with
     the request's own budget); None where the dataset does not know them."""

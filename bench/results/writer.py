@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from bench.errors import UserError
 from bench.results.schema import Row
 
@@ -59,7 +61,7 @@ class RowWriter:
             return
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        rows = [Row.model_validate_json(line) for line in whole.splitlines()]
+        rows = [self._row(number, line) for number, line in enumerate(whole.splitlines(), 1)]
         counts = Counter((r.model, r.dataset, r.request) for r in rows)
         self.done = {unit for unit, n in counts.items() if n == expected.get(unit[:2])}
         self.rows = [r for r in rows if (r.model, r.dataset, r.request) in self.done]
@@ -68,6 +70,12 @@ class RowWriter:
             temporary = self.path.with_suffix(".tmp")
             temporary.write_bytes(kept)
             temporary.replace(self.path)
+
+    def _row(self, number: int, line: bytes) -> Row:
+        try:
+            return Row.model_validate_json(line)
+        except ValidationError as error:
+            raise UserError(f"{self.path}:{number}: not a row; give another --out, or --fresh") from error
 
     def append(self, rows: Sequence[Row]) -> None:
         """Write the rows of one request. Raises `UserError` and leaves no part of them on failure."""

@@ -23,7 +23,8 @@ class Display:
         self.counts: dict[str, Counter[str]] = {method: Counter() for method in totals}
         self.running, self.where, self.finished = "", "", 0
         self._began = time.monotonic()
-        self._live = Live(get_renderable=self._table, console=console, refresh_per_second=2, transient=True)
+        self._live = Live(get_renderable=self._table, console=console, auto_refresh=False, transient=True)
+        # No refreshing thread: it would run beside what is measured.
 
     def __enter__(self) -> Display:
         if self.console.is_terminal:
@@ -43,6 +44,7 @@ class Display:
         """A cell begins, or (None) something that is no cell; `where` stays as it was if not given."""
         self.running = "" if cell is None else cell.method.name
         self.where = where or self.where
+        self._live.refresh()
 
     def reuse(self, rows: list[Row]) -> None:
         """Rows that an earlier run of the same command wrote."""
@@ -54,6 +56,7 @@ class Display:
         self.reuse(rows)
         self.finished += 1
         self.running = ""
+        self._live.refresh()
         if not self.console.is_terminal:
             bad = sum(row.status != "ok" for row in rows)
             trouble = f", {bad} not ok" if bad else ""

@@ -24,6 +24,17 @@ class Estimate:
     disk_mb: float
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Of a model and a dataset: prompt lengths, cells, new tokens an answer, distinct chunk tokens."""
+
+    path: Path
+    lengths: Sequence[int]
+    cells: Sequence[Cell]
+    new_tokens: int
+    chunk_tokens: int
+
+
 def _flops_per_second(dtype: torch.dtype) -> float:
     """What a matrix product of a model's size reaches here, the best of a few."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,30 +48,36 @@ def _flops_per_second(dtype: torch.dtype) -> float:
     return 2 * 512 * 1024 * 4096 / best
 
 
-def _weights(path: Path) -> int:
-    """Weights of the decoder layers, from the configuration."""
+def _sizes(path: Path) -> tuple[int, int]:
+    """Weights of the decoder layers, and cached numbers a token, from the configuration."""
     config = json.loads((path / "config.json").read_text())
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     head = config.get("head_dim") or hidden // config["num_attention_heads"]
     kv = config.get("num_key_value_heads", config["num_attention_heads"]) * head
     attention = hidden * (2 * config["num_attention_heads"] * head + 2 * kv)
-    return int(config["num_hidden_layers"] * (attention + 3 * hidden * inner))
+    return layers * (attention + 3 * hidden * inner), 2 * layers * kv
 
 
-def estimate(blocks: Sequence[tuple[Path, Sequence[int], Sequence[Cell], int]], dtype: str) -> Estimate:
-    """Cost of blocks (model folder, prompt lengths, cells, new tokens of an answer).
+def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
+    """Time and disk of a run.
 
     Prefill at half the matrix product's rate; a cell costs its rho plus a tenth, full-view selection
     and preparation three prefills a request; decoding reads all weights once a step, two answers in
-    three ending early. Coarse on purpose: within a factor of two on the machines seen.
+    three ending early. Coarse on purpose: within a factor of two on the machines seen. On disk: rows,
+    and in the disk tier every chunk's cache with a tenth more for anchors.
     """
-    speed = _flops_per_second(getattr(torch, dtype)) / 2
-    seconds, rows = 60.0 * len({path for path, *_ in blocks}), 0  # loading, profile and warm-up
-    for path, lengths, cells, new_tokens in blocks:
-        weights = _weights(path)
-        work = sum(min(1.0, cell.rho + 0.1) for cell in cells) + 3
-        prefill = sum(2 * weights * n for n in lengths) / speed
-        step = 2 * weights * min(len(cells), 32) / speed + 0.05
-        seconds += work * prefill + len(lengths) * step * new_tokens * 2 / 3
-        rows += len(lengths) * len(cells)
-    return Estimate(seconds / 60, rows * ROW_BYTES / 1e6)
+    kind = getattr(torch, dtype)
+    speed = _flops_per_second(kind) / 2
+    # loading, profile and warm-up
+    seconds = 60.0 * len({block.path for block in blocks})
+    disk = 0.0
+    for block in blocks:
+        weights, cached = _sizes(block.path)
+        work = sum(min(1.0, cell.rho + 0.1) for cell in block.cells) + 3
+        prefill = sum(2 * weights * n for n in block.lengths) / speed
+        step = 2 * weights * min(len(block.cells), 32) / speed + 0.05
+        seconds += work * prefill + len(block.lengths) * step * block.new_tokens * 2 / 3
+        disk += len(block.lengths) * len(block.cells) * ROW_BYTES
+        if on_disk:
+            disk += 1.1 * block.chunk_tokens * cached * kind.itemsize
+    return Estimate(seconds / 60, disk / 1e6)

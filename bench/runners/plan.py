@@ -50,6 +50,7 @@ def cells_of(
                 "model": revision, "dtype": dtype, "dataset": task, "options": options,
                 "dataset_source": task_sha256, "method": method.name, "method_identity": method.identity,
                 "rho": rho, "chunks": sweep.chunks, "chunk_tokens": sweep.chunk_tokens, "seed": sweep.seed,
+                "calibration": sweep.calibration,
                 "store": sweep.store, "chunk_prefix": sweep.chunk_prefix,
             }  # fmt: skip
             key = hashlib.sha256(canonical(config).encode()).hexdigest()[:16]

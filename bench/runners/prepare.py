@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 
+from bench.assets.cache import write_atomically
 from bench.engine.engine import Engine
 from bench.kv import Entry
 from bench.method import Method, View
@@ -117,26 +118,21 @@ class Preparer:
         view = RequestView(self.engine, self.store, request, self.caches(request, method))
         return method.method.profile(request, view)
 
-    def profile(
-        self, method: NamedMethod, calibration: Callable[[], list[Request]], folder: Path, requests: int
-    ) -> list[float]:
+    def profile(self, method: NamedMethod, calibration: Sequence[Request], folder: Path) -> list[float]:
         """The method's profile on this model, averaged over the calibration requests.
 
-        Kept as JSON under `folder`, named after model revision, dtype and the method's identity.
+        Kept as JSON under `folder`, under a hash of all it depends on: model, dtype, chunk prefix, the
+        method's identity and the requests.
         """
-        if type(method.method).profile is Method.profile:
-            return []
-        dtype = str(self.engine.dtype).removeprefix("torch.")
-        path = folder / f"{self.revision[:16]}-{dtype}-{method.identity}-{requests}.json"
+        parts = [self.revision, str(self.engine.dtype), self.chunk_prefix, method.identity]
+        parts += [request.sha256 for request in calibration]
+        path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}.json"
         if path.exists():
             kept: list[float] = json.loads(path.read_text())["profile"]
             return kept
         rows = []
-        for request in calibration():
+        for request in calibration:
             rows.append(self.intact(partial(self._profile, method, request)))
         profile = [float(x) for x in np.mean(np.asarray(rows, dtype=float), axis=0)]
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"method": method.name, "requests": len(rows), "profile": profile}))
-        temporary.replace(path)
+        write_atomically(path, json.dumps({"method": method.name, "requests": len(rows), "profile": profile}))
         return profile

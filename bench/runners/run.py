@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import sys
@@ -17,13 +18,14 @@ from bench.assets.models import ModelRef, resolve
 from bench.engine.engine import Engine
 from bench.errors import UserError
 from bench.experiments import Sweep
+from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
 from bench.requests import build_requests, dataset_of
 from bench.results.provenance import environment
 from bench.results.writer import RowWriter, disk_error, write_json
 from bench.runners.display import Display
-from bench.runners.estimate import Estimate, estimate
+from bench.runners.estimate import Cost, Estimate, estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
 from bench.runners.precision import faster_dtype
 from bench.runners.prepare import Preparer
@@ -32,8 +34,8 @@ from bench.store import Store
 from bench.store.disk import DiskStore
 from bench.store.memory import MemoryStore
 
-CALIBRATION_SEED = 1_000_003
-"""Calibration requests come from another seed than any measured set."""
+CALIBRATION_SEED, WARMUP_SEED = 1_000_003, 1_000_033
+"""Calibration and warm-up requests come from other seeds than any measured set."""
 
 
 @dataclass
@@ -45,7 +47,6 @@ class Block:
     metric: str
     cells: list[Cell]
     requests: list[Request]
-    warmup: list[Request]
     provenance: dict[str, Any]
 
 
@@ -73,24 +74,26 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
     if len(set(names)) < len(names):
         raise UserError("methods: one is named twice with the same parameters")
     seconds: dict[str, float] = {}
-    if dtype is None:
+    if sweep.dtype != "auto":
         dtype = sweep.dtype
-        if dtype == "auto":
-            dtype, seconds = faster_dtype()
+    elif dtype is None:
+        dtype, seconds = faster_dtype()
     blocks = []
-    for name in sweep.models:
-        model = resolve(name)
+    models = [resolve(name) for name in sweep.models]
+    everything = {"models": [m.name for m in models], "datasets": [t.name for t in sweep.datasets]}
+    for what, named in everything.items():
+        for name in named:
+            if named.count(name) > 1:
+                raise UserError(f"{what}: {name!r} is there twice; rows are told apart by it")
+    for model in models:
         tokenizer = tokenizer_of(model)
         for task in sweep.datasets:
             dataset = dataset_of(task.name, task.options)
-            requests, provenance = build_requests(
-                task.name, tokenizer, sweep.chunks, sweep.chunk_tokens, sweep.requests + sweep.warmup,
-                sweep.seed, task.options,
-            )  # fmt: skip
+            shape = (sweep.chunks, sweep.chunk_tokens, sweep.requests)
+            requests, provenance = build_requests(task.name, tokenizer, *shape, sweep.seed, task.options)
             source = source_sha256(str(sys.modules[type(dataset).__module__].__file__))
             cells = cells_of(sweep, model.name, model.revision, dtype, task.name, source, methods)
-            measured, warmup = requests[: sweep.requests], requests[sweep.requests :]
-            blocks.append(Block(model, task.name, dataset.metric, cells, measured, warmup, provenance))
+            blocks.append(Block(model, task.name, dataset.metric, cells, requests, provenance))
     return Plan(sweep, dtype, seconds, methods, blocks)
 
 
@@ -106,9 +109,7 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
 
     Raises `UserError` where the folder holds another run, or cannot be written.
     """
-    before = _earlier(out)
-    if fresh:
-        before = {}
+    before = {} if fresh else _earlier(out)
     the_plan = plan(sweep, before.get("dtype"))
     if before and before.get("identity") != the_plan.identity:
         raise UserError(
@@ -150,34 +151,37 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
         for block, todo in left:
             if not todo:
                 continue
-            if engine is None or loaded != block.model:
+            cold = engine is None or loaded != block.model
+            if engine is None or cold:
                 engine = None  # the old model's memory goes before the new one comes
+                gc.collect()
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
-            failed += _measure_block(the_plan, block, todo, engine, writer, display, out)
+            failed += _measure_block(the_plan, block, todo, engine, writer, display, out, cold=cold)
     return failed
 
 
 def _measure_block(
     the_plan: Plan, block: Block, todo: list[Request], engine: Engine, writer: RowWriter,
-    display: Display, out: Path,
+    display: Display, out: Path, *, cold: bool,
 ) -> int:  # fmt: skip
     sweep, failed = the_plan.sweep, 0
-    for request in [*block.requests, *block.warmup]:
+    for request in block.requests:
         engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
     store: Store = DiskStore(out / "store") if sweep.store == "disk" else MemoryStore()
     tokenizer = tokenizer_of(block.model)
     preparer = Preparer(engine, store, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
-    profiles = _profiles(the_plan, block, preparer, tokenizer)
+    profiles = _profiles(the_plan, preparer, tokenizer)
+    _record(out, block.model, the_plan, profiles)
     bench = Bench(
         engine, store, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
         sweep.chunks, sweep.chunk_tokens, out / "errors.log",
     )  # fmt: skip
     middle = sorted({cell.rho for cell in block.cells})
-    for request in block.warmup:
-        # Outside the measured set: what a first pass warms (code, allocator) must not favour a cell.
+    # Outside the measured set, in its shape: what a first pass warms must not favour a cell.
+    for request in _warmup(sweep, tokenizer) if cold else []:
         display.start(None, f"{block.model.name}, {block.task}: warm-up")
         cells = [c for c in block.cells if c.rho in (0.0, 1.0, middle[len(middle) // 2])]
         bench.run(request, interleaved(cells, request, sweep.seed), lambda _: None)
@@ -192,16 +196,31 @@ def _measure_block(
     return failed
 
 
-def _profiles(the_plan: Plan, block: Block, preparer: Preparer, tokenizer: Any) -> dict[str, list[float]]:
+def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
+    if not sweep.warmup:
+        return []
+    shape = (sweep.chunks, sweep.chunk_tokens, sweep.warmup)
+    return build_requests("multihop", tokenizer, *shape, WARMUP_SEED, {"hops": 1})[0]
+
+
+def _record(out: Path, model: ModelRef, the_plan: Plan, profiles: dict[str, list[float]]) -> None:
+    """Write the profiles a model's rows depend on into run.json."""
+    described = json.loads((out / "run.json").read_text())
+    described["profiles"][model.name] = {
+        m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
+    }
+    write_json(out / "run.json", described)
+
+
+def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any) -> dict[str, list[float]]:
     """Profiles of the methods that have one, from calibration requests of fixed shape."""
+    profiled = [m for m in the_plan.methods if type(m.method).profile is not Method.profile]
+    if not profiled:
+        return {}
     n = the_plan.sweep.calibration
-
-    def calibration() -> list[Request]:
-        return build_requests("multihop", tokenizer, 4, 128, n, CALIBRATION_SEED, {"hops": 1})[0]
-
+    calibration = build_requests("multihop", tokenizer, 4, 128, n, CALIBRATION_SEED, {"hops": 1})[0]
     folder = cache.root() / "profiles"
-    found = {m.identity: preparer.profile(m, calibration, folder, n) for m in the_plan.methods}
-    return {identity: profile for identity, profile in found.items() if profile}
+    return {m.identity: preparer.profile(m, calibration, folder) for m in profiled}
 
 
 def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
@@ -216,8 +235,8 @@ def _pool_tokens(blocks: list[Block]) -> int:
     """Slots for the cells of one request at a time, as many as are decoded together."""
     return max(
         min(BATCH, len(b.cells)) * (len(r.ids) + r.max_new_tokens + 8)
-        for b in blocks for r in [*b.requests, *b.warmup]
-    ) + 64  # fmt: skip
+        for b in blocks for r in b.requests
+    ) + 256  # fmt: skip
 
 
 def _earlier(out: Path) -> dict[str, Any]:
@@ -247,7 +266,7 @@ def _difference(before: dict[str, Any], the_plan: Plan) -> str:
 def _description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
     """run.json: configuration, provenance and one entry a session."""
     here = environment()
-    session = {"began": time.strftime("%FT%TZ", time.gmtime()), "command": sys.argv[1:], "git": here["git"]}
+    session = {"began": time.strftime("%FT%TZ", time.gmtime()), "command": sys.argv[1:], **here}
     return {
         "experiment": the_plan.sweep.experiment,
         "profile": the_plan.sweep.profile,
@@ -259,10 +278,11 @@ def _description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
             b.model.name: {"revision": b.model.revision, "source": b.model.source} for b in the_plan.blocks
         },
         "datasets": {b.task: b.provenance for b in the_plan.blocks},
-        "methods": {
-            m.name: {"params": m.params, "source_sha256": m.source_sha256, "about": m.about}
+        "methods": [
+            {"name": m.name, "params": m.params, "source_sha256": m.source_sha256, "about": m.about}
             for m in the_plan.methods
-        },
+        ],
+        "profiles": before.get("profiles", {}),
         "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "
         + ("in memory" if the_plan.sweep.store == "memory" else "its pages dropped before each request"),
         **here,
@@ -272,11 +292,12 @@ def _description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
 
 def estimate_of(the_plan: Plan) -> Estimate:
     """The cost of a whole run, from its counts and a short measurement of this machine."""
-    return estimate(
-        [(b.model.path, [len(r.ids) for r in b.requests], b.cells, b.requests[0].max_new_tokens)
-         for b in the_plan.blocks],
-        the_plan.dtype,
-    )  # fmt: skip
+    blocks = [
+        Cost(b.model.path, [len(r.ids) for r in b.requests], b.cells, b.requests[0].max_new_tokens,
+             sum({chunk: len(chunk) for r in b.requests for chunk in r.chunks}.values()))
+        for b in the_plan.blocks
+    ]  # fmt: skip
+    return estimate(blocks, the_plan.dtype, on_disk=the_plan.sweep.store == "disk")
 
 
 def _show(cost: Estimate, the_plan: Plan, console: Console) -> None:

@@ -44,9 +44,7 @@ class Bench:
 
     def run(self, request: Request, cells: Sequence[Cell], started: Callable[[Cell], None]) -> list[Row]:
         """Measure every cell alone, then decode the requests still in the pool as one batch."""
-        caches = {cell.method.identity: cell.method for cell in cells}
-        for method in caches.values():
-            self.preparer.intact(partial(self.preparer.caches, request, method))
+        self.preparer.intact(partial(self.preparer.caches, request))
         gc.collect()  # here once; inside the clock it is off
         runtime = self.engine.runtime
         runtime.clear()
@@ -68,10 +66,10 @@ class Bench:
 
     def _measure(self, request: Request, cell: Cell) -> Measured | Row:
         """Measure, rebuilding what the store finds damaged; a failed cell becomes a row."""
-        why = cell.method.method.skip(request)
-        if why is not None:
-            return self._row(request, cell, status="skipped", error=why)
         try:
+            why = cell.method.method.skip(request)
+            if why is not None:
+                return self._row(request, cell, status="skipped", error=why)
             return self.preparer.intact(partial(self._once, request, cell))
         except torch.OutOfMemoryError as error:
             return self._row(request, cell, status="oom", error=str(error).splitlines()[0])

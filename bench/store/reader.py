@@ -1,8 +1,7 @@
-"""One request's reads of the chunk store: layer by layer, counted and timed."""
+"""One request's reads of the chunk store: layer by layer, counted."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import torch
@@ -14,22 +13,20 @@ from bench.store import Part, Store
 class Reader:
     """Reads for one measured request. What was read once stays with the request and is not read again.
 
-    `bytes_read` counts bytes of cached keys and values, `seconds` the time spent reading them. Here
+    `bytes_read` counts bytes of cached keys and values. Here
     is the place for throttling and for overlap: `layer` is called where that layer's attention begins.
     """
 
     def __init__(self, store: Store, entries: Sequence[str], device: str) -> None:
         self.store, self.entries, self.device = store, entries, device
-        self.bytes_read, self.seconds = 0, 0.0
+        self.bytes_read = 0
         self._seen: dict[tuple[str, int, Part], torch.Tensor] = {}
 
     def part(self, key: str, layer: int, part: Part) -> torch.Tensor:
         """One entry's keys before RoPE or values at a layer, [n, Hkv, D], on the engine's device."""
         at = (key, layer, part)
         if at not in self._seen:
-            began = time.perf_counter()
             tensor = self.store.part(key, layer, part).to(self.device)
-            self.seconds += time.perf_counter() - began
             self.bytes_read += tensor.nbytes
             self._seen[at] = tensor
         return self._seen[at]

@@ -176,6 +176,21 @@ def test_narrowing_between_layers_counts_and_keeps_the_query(case: Case) -> None
     dropped = torch.tensor(sorted(set(range(n)) - set(kept.tolist())))
     at = first.slots.at[dropped + len(case.prefix)]
     assert torch.allclose(engine.runtime.keys(2)[at], stitched[dropped], atol=1e-5)
+    exact = case.full_keys[1][dropped + len(case.prefix)]
+    assert torch.allclose(engine.runtime.keys(1)[at], exact, atol=TOLERANCE), "fresh where they left"
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_narrowing_to_every_position_equals_full_prefill(case: Case, at: int) -> None:
+    """Entering a layer again from its snapshot changes nothing."""
+    n = len(case.context)
+
+    def narrow(layer, fresh, cached, positions):
+        return torch.arange(n) if layer == at else None
+
+    case.engine.runtime.clear()
+    first = case.engine.fuse(case.ids, case.cached, case.stale(), torch.arange(n), len(case.prefix), narrow)
+    assert case.off(first) < TOLERANCE
 
 
 def test_a_probe_over_the_exact_cache_gives_full_prefills_query_states(case: Case) -> None:
