@@ -22,7 +22,9 @@ def line(summary: pd.DataFrame, method: str, rho: float) -> pd.Series:
 
 def test_golden(tmp_path: Path) -> None:
     rows = point([1.0, 0.5, 0.0], [2.0, 4.0, 6.0], method="full_prefill", rho=1.0)
-    rows += point([0.5, 0.4, 0.0], [1.0, 2.0, 3.0], rho=0.3, rho_effective=0.31, bytes_total=100)
+    rows += point(
+        [0.5, 0.4, 0.0], [1.0, 2.0, 3.0], rho=0.3, rho_effective=0.31, bytes_total=100, evidence_recall=0.25
+    )
     rows.append(make_row(request="r3", status="oom", score=None, ttft_s=None))
     rows.append(make_row(request="r4", status="skipped", score=None, ttft_s=None))
     fused = line(summarise(frame_of(rows, tmp_path)), "qcfuse", 0.3)
@@ -32,6 +34,7 @@ def test_golden(tmp_path: Path) -> None:
     # each TTFT is half of full prefill's: so is every resample's median
     assert (fused["speedup"], fused["speedup_low"], fused["speedup_high"]) == (2.0, 2.0, 2.0)
     assert (fused["rho_effective"], fused["bytes_total"]) == pytest.approx((0.31, 100))
+    assert fused["evidence_recall"] == pytest.approx(0.25)
     assert math.isnan(fused["bytes_before_fusion"])
     assert (fused["select_s"], fused["recompute_s"]) == (0.1, 0.3)
 

@@ -15,7 +15,7 @@ POINT = ["model", "dataset", "method", "params", "rho"]
 FULL_PREFILL = "full_prefill"
 PARTS = ["select_s", "load_s", "recompute_s", "first_token_s"]
 
-_MEAN = ["score", "rho_effective", "bytes_before_fusion", "bytes_total"]
+_MEAN = ["score", "evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total"]
 _MEDIAN = ["ttft_s", *PARTS]
 
 

@@ -10,12 +10,13 @@ import pandas as pd
 from bench.metrics.bootstrap import NOTHING, Interval, mean_interval, median_interval, paired_ratio
 from bench.results.points import FULL_PREFILL, PANEL, PARTS, POINT, ok_requests, stream, with_variants
 
+MEANS = ("evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total")
 COLUMNS = [
     *POINT, "variant", "metric", "n", "n_failed", "n_skipped",
     "score", "score_low", "score_high",
     "ttft_s", "ttft_low_s", "ttft_high_s", *PARTS,
     "speedup", "speedup_low", "speedup_high", "n_paired",
-    "rho_effective", "bytes_before_fusion", "bytes_total",
+    *MEANS,
 ]  # fmt: skip
 
 
@@ -24,7 +25,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
     `score` is the mean over requests, in [0, 1]; `ttft_s` and its parts are medians in seconds;
     `speedup` is median TTFT of full prefill / median TTFT here, over the requests measured under
-    both; `rho_effective` and bytes are means. `_low` and `_high` bound the 95 % interval over
+    both; `evidence_recall`, `rho_effective` and bytes are
+    means. `_low` and `_high` bound the 95 % interval over
     requests. `n` counts requests measured, `n_failed` rows that failed or ran out of memory.
     A point without one measured request keeps its line, with NaN.
     """
@@ -63,7 +65,7 @@ def _measures(rows: pd.DataFrame, full: pd.Series | None, seed: int) -> dict[str
     line: dict[str, Any] = {"n": len(rows), "n_paired": speedup.n}
     line |= _bounds("score", "", score) | _bounds("ttft", "_s", ttft) | _bounds("speedup", "", speedup)
     line |= {part: rows[part].median() for part in PARTS}
-    line |= {name: rows[name].mean() for name in ("rho_effective", "bytes_before_fusion", "bytes_total")}
+    line |= {name: rows[name].mean() for name in MEANS}
     return line
 
 
