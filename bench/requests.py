@@ -26,9 +26,9 @@ def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
     `options` are the dataset's parameters. Raises `UserError`, naming what is known, for an
     unknown family, task or parameter and for a file that is missing or defines no `DATASET`.
     """
-    path, in_file = re.fullmatch(r"(.*\.py)(?:/(.*))?", spec), False
+    path = re.fullmatch(r"(.*\.py)(?:/(.*))?", spec)
     if path:
-        family, task, in_file = path[1], path[2] or "", True
+        family, task = path[1], path[2] or ""
         if not Path(family).is_file():
             raise UserError(f"dataset {spec!r}: no file {family}")
     else:
@@ -38,7 +38,7 @@ def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
             raise UserError(f"unknown dataset {family!r}; there are: {', '.join(known)}")
     cls = getattr(plugins.load_checked("datasets", family), "DATASET", None)
     if not (isinstance(cls, type) and issubclass(cls, Dataset)):
-        where = family if in_file else f"datasets/{family}.py"
+        where = family if path else f"datasets/{family}.py"
         raise UserError(f"{where}: DATASET must name a subclass of bench.dataset.Dataset")
     if task not in cls.tasks:
         names = ", ".join(f"{family}/{t}" if t else family for t in cls.tasks)

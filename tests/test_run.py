@@ -161,18 +161,23 @@ def test_the_disk_tier_gives_the_same_answers_and_rebuilds_damage(
     assert {r["status"] for r in rows_of(out)} == {"ok"}
 
 
+def with_a_method(model: Path, folder: Path, hook: str) -> tuple[Path, list[str]]:
+    """A run folder and the command that runs full prefill and a user's method with one hook."""
+    mine = folder / "mine.py"
+    mine.write_text(
+        "from dataclasses import dataclass\nfrom bench.method import Method\n"
+        f"@dataclass\nclass Mine(Method):\n    '''Mine.'''\n    def {hook}\nMETHOD = Mine\n"
+    )
+    out = folder / "run"
+    return out, command(model, out, methods=f"full_prefill,{mine}", requests=1, datasets="multihop")
+
+
 def test_a_failing_method_is_a_row_and_the_run_goes_on(
     tiny: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = tmp_path / "mine.py"
-    mine.write_text(
-        "from dataclasses import dataclass\nfrom bench.method import Method\n"
-        "@dataclass\nclass Mine(Method):\n    '''Mine.'''\n"
-        "    def select(self, request, view, budget):\n        return view.no_such_thing\n"
-        "METHOD = Mine\n"
+    out, argv = with_a_method(
+        tiny("qwen3"), tmp_path, "select(self, request, view, budget): return view.no_such_thing"
     )
-    out = tmp_path / "run"
-    argv = command(tiny("qwen3"), out, methods=f"full_prefill,{mine}", requests=1, datasets="multihop")
     assert main(argv) == 1
     rows = {r["method"]: r for r in rows_of(out)}
     assert rows["full_prefill"]["status"] == "ok"
@@ -183,15 +188,7 @@ def test_a_failing_method_is_a_row_and_the_run_goes_on(
 
 
 def test_a_skipping_method_is_a_row(tiny: Callable[[str], Path], tmp_path: Path) -> None:
-    mine = tmp_path / "mine.py"
-    mine.write_text(
-        "from dataclasses import dataclass\nfrom bench.method import Method\n"
-        "@dataclass\nclass Mine(Method):\n    '''Mine.'''\n"
-        "    def skip(self, request):\n        return 'too short a context'\n"
-        "METHOD = Mine\n"
-    )
-    out = tmp_path / "run"
-    argv = command(tiny("qwen3"), out, methods=f"full_prefill,{mine}", requests=1, datasets="multihop")
+    out, argv = with_a_method(tiny("qwen3"), tmp_path, "skip(self, request): return 'too short a context'")
     assert main(argv) == 0
     assert {r["method"]: r["status"] for r in rows_of(out)} == {"full_prefill": "ok", "mine": "skipped"}
 

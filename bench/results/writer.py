@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from bench.assets.cache import write_atomically
 from bench.errors import UserError
 from bench.results.schema import Row
 
@@ -25,13 +26,8 @@ def disk_error(path: Path, error: OSError) -> UserError:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file whole or not at all. Raises `UserError` where it cannot be written."""
-    temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("w") as file:
-            json.dump(content, file, indent=1, default=str)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_atomically(path, json.dumps(content, indent=1, default=str))
     except OSError as error:
         raise disk_error(path, error) from error
 
