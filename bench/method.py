@@ -28,12 +28,15 @@ class View(Protocol):
     profile: Sequence[float]
     """The method's own `profile`, averaged over the calibration requests; empty without one."""
 
-    def probe(self, context: str | None, last_layer: int | None = None) -> States:
+    def probe(
+        self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = ()
+    ) -> States:
         """Run the user query U over a context cache, up to and including `last_layer`.
 
         `context` is "all" (the whole stitched cache), the name of a position set from `prepare`, or
         None (no retrieved context). The instruction S is always visible, U keeps its positions
-        after the full context. Loads keys and values of what is visible, layer by layer.
+        after the full context. Loads keys and values of what is visible, layer by layer; in parallel
+        come the context keys of the layers in `fetch`, for `attention` afterwards.
         """
 
     def attention(

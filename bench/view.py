@@ -12,8 +12,8 @@ from bench.engine.engine import Engine
 from bench.kernels.attention_mass import Reduce, attention_mass
 from bench.kv import KV, States
 from bench.request import Request
-from bench.store import Part, Store
-from bench.store.reader import Reader
+from bench.store import Part
+from bench.store.reader import AHEAD, Reader, Reads
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,33 @@ class Cached:
         """Entries of positions 0..|S|+N-1, in order."""
         return (*self.prefix, *self.chunks)
 
+    @property
+    def every(self) -> tuple[str, ...]:
+        """The packed sets' entries too."""
+        return (*self.entries, *(key for keys in self.packed.values() for key in keys))
+
 
 class RequestView:
-    """What a method may look at before fusion; every read goes through the request's reader."""
+    """What a method may look at before fusion; every read goes through the request's reader.
+
+    A context manager, as its reader is one.
+    """
 
     def __init__(
-        self, engine: Engine, store: Store, request: Request, cached: Cached, profile: Sequence[float] = ()
+        self, engine: Engine, reads: Reads, request: Request, cached: Cached, profile: Sequence[float] = ()
     ) -> None:
         self.engine, self.request, self.cached, self.profile = engine, request, cached, profile
         self.layers = engine.layers
-        self.reader = Reader(store, cached.entries, engine.device)
+        self.reader = Reader(reads, cached.entries, engine.layers)
+        self._after_rope: dict[int, torch.Tensor] = {}
         self._skip = len(request.prefix)
         self._every = torch.arange(self._skip + request.context_tokens, device=engine.device)
+
+    def __enter__(self) -> RequestView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.__exit__()
 
     def _visible(self, context: str | None) -> tuple[list[str], torch.Tensor]:
         """Entries the probe sees and their request positions."""
@@ -60,17 +75,24 @@ class RequestView:
                 positions.append(self.reader.store.positions(key).to(self._every.device) + self._skip + start)
         return keys, torch.cat(positions)
 
-    def probe(self, context: str | None, last_layer: int | None = None) -> States:
+    def probe(self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = ()) -> States:
         """Run the user query over S and a context cache (see `bench.method.View`)."""
         keys, positions = self._visible(context)
-
-        def at(layer: int) -> tuple[KV, torch.Tensor]:
-            return (
-                KV(self.reader.parts(keys, layer, "keys"), self.reader.parts(keys, layer, "values")),
-                positions,
-            )
-
         last = self.layers - 1 if last_layer is None else last_layer
+        reader = self.reader
+        # A set of positions is small and comes first; of the whole cache a few layers are ahead at a time.
+        near = last + 1 if context != "all" else AHEAD
+        reader.ahead(keys, range(min(near, last + 1)))
+        for layer in fetch:
+            reader.ahead(self.cached.entries, range(layer, layer + 1), ("keys",))
+
+        def at(layer: int) -> KV:
+            reader.ahead(keys, range(layer, min(layer + AHEAD, last) + 1))
+            if context == "all":
+                return KV(self._rotated(layer), self._stitched(layer, "values"))
+            rotated = self.engine.rotate(reader.parts(keys, layer, "keys"), positions)
+            return KV(rotated, reader.parts(keys, layer, "values"))
+
         return self.engine.probe(self.request.query, len(self._every), at if keys else None, last)
 
     def attention(
@@ -83,7 +105,7 @@ class RequestView:
         softmax: Literal["global", "chunk"] = "global",
     ) -> torch.Tensor:
         """Attention mass [N] of each context position at a layer."""
-        keys = self.engine.rotate(self._stitched(layer, "keys"), self._every)
+        keys = self._rotated(layer)
         segments = None
         if softmax == "chunk":
             starts = zip(self.request.chunk_starts, self.request.chunks, strict=True)
@@ -95,7 +117,7 @@ class RequestView:
 
     def keys(self, layer: int) -> torch.Tensor:
         """Stitched context keys at a layer, after Pi, [N, Hkv, D]."""
-        return self.engine.rotate(self._stitched(layer, "keys"), self._every)[self._skip :]
+        return self._rotated(layer)[self._skip :]
 
     def values(self, layer: int) -> torch.Tensor:
         """Stitched context values at a layer, [N, Hkv, D]."""
@@ -103,3 +125,9 @@ class RequestView:
 
     def _stitched(self, layer: int, part: Part) -> torch.Tensor:
         return self.reader.parts(self.cached.entries, layer, part)
+
+    def _rotated(self, layer: int) -> torch.Tensor:
+        """Stitched keys of [S; C] after Pi: rotated once, however often they are looked at."""
+        if layer not in self._after_rope:
+            self._after_rope[layer] = self.engine.rotate(self._stitched(layer, "keys"), self._every)
+        return self._after_rope[layer]

@@ -23,8 +23,9 @@ class FusionRAG(Method):
 
     def select(self, request: Request, view: View, budget: int) -> torch.Tensor:
         """The positions with the largest final-layer attention."""
-        states = view.probe(None if self.probe == "query" else "all")
-        return top(view.attention(states, view.layers - 1, softmax=self.softmax), budget)
+        last = view.layers - 1
+        states = view.probe(None if self.probe == "query" else "all", fetch=[last])
+        return top(view.attention(states, last, softmax=self.softmax), budget)
 
 
 METHOD = FusionRAG

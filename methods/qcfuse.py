@@ -59,15 +59,16 @@ class QCFuse(Method):
 
     def profile(self, request: Request, view: View) -> Sequence[float]:
         """R(l): Recall@10% of the answer's positions by layer l alone (eq. 12, 13 and 18)."""
-        states, budget = self.probe(view), request.context_tokens // 10
+        states, budget = self.probe(view, range(view.layers)), request.context_tokens // 10
         gold = torch.tensor(request.evidence)
         chosen = [top(self.score(view, states, i), budget).cpu() for i in range(view.layers)]
         found = [torch.isin(gold, positions) for positions in chosen]
         return [float(hit.float().mean()) for hit in found]
 
-    def probe(self, view: View, last_layer: int | None = None) -> States:
-        """Anchor-conditioned query states; without anchors the query alone (r_a = 0, section 4.6.1)."""
-        return view.probe("anchors" if self.anchor_ratio else None, last_layer)
+    def probe(self, view: View, layers: Sequence[int]) -> States:
+        """Anchor-conditioned query states up to the deepest of some layers, whose context keys are loaded
+        meanwhile; without anchors the query alone (r_a = 0, section 4.6.1)."""
+        return view.probe("anchors" if self.anchor_ratio else None, max(layers), fetch=layers)
 
     def score(self, view: View, states: States, layer: int) -> torch.Tensor:
         """I_l(t), eq. 18."""
@@ -77,7 +78,7 @@ class QCFuse(Method):
         """Top positions by the attention summed over the critical layers."""
         chosen = self.layers
         critical = top(view.profile, chosen).tolist() if isinstance(chosen, int) else list(chosen)
-        states = self.probe(view, max(critical))
+        states = self.probe(view, critical)
         return top(torch.stack([self.score(view, states, layer) for layer in critical]).sum(0), budget)
 
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from bench.kernels.attention_mass import attention_mass
 from bench.kernels.decode_attention import decode_attention
 from bench.kernels.rotate import rotate
-from bench.kernels.selected_attention import BLOCK, selected_attention, visible
+from bench.kernels.place import Place
+from bench.kernels.selected_attention import BLOCK, Rows, selected_attention
+from bench.kernels.stitch import stitch
+from bench.kv import KV
 
 
 def plain(q: torch.Tensor, k: torch.Tensor, seen: list[int], scale: float) -> torch.Tensor:
@@ -29,7 +32,14 @@ def test_a_selected_row_sees_its_own_position_and_what_is_before(
     torch.manual_seed(seed)
     positions = torch.tensor(sorted(rows))
     q, k, v = torch.randn(len(rows), 2 * group, 8), torch.randn(151, 2, 8), torch.randn(151, 2, 8)
-    out = selected_attention(q, k, v, visible(positions, q.dtype), 0.3)
+    slots = (
+        torch.randperm(151, generator=torch.Generator().manual_seed(seed))
+        if group == 3
+        else torch.arange(151)
+    )
+    pool_k, pool_v = torch.empty_like(k), torch.empty_like(v)
+    pool_k[slots], pool_v[slots] = k, v
+    out = selected_attention(q, pool_k, pool_v, Place(slots), Rows(positions), 0.3)
     for r, p in enumerate(positions.tolist()):
         for h in range(2 * group):
             weights = plain(q[r, h], k[:, h // group], list(range(p + 1)), 0.3)
@@ -99,3 +109,24 @@ def test_rotating_once_equals_rotating_in_two_steps() -> None:
     local, shift = torch.arange(6), torch.full((6,), 41)
     twice = rotate(rotate(keys, local, table, True), shift, table, True)
     assert torch.allclose(rotate(keys, local + 41, table, True), twice, atol=1e-4)
+
+
+@pytest.mark.parametrize("neox", [True, False])
+@pytest.mark.parametrize("consecutive", [True, False])
+def test_stitching_rotates_into_the_slots_and_touches_no_other(neox: bool, consecutive: bool) -> None:
+    torch.manual_seed(4)
+    angles = torch.arange(40)[:, None] * torch.tensor([1.0, 0.1, 0.01])
+    table = torch.cat((angles.cos(), angles.sin()), -1)
+    at = torch.arange(3, 15) if consecutive else torch.tensor([7, 3, 0, 19, 12, 1, 5, 8, 2, 16, 11, 4])
+    place, keys, values = Place(at), torch.randn(9, 2, 8), torch.randn(9, 2, 8)
+    assert (place.run is not None) == consecutive
+    pool_k, pool_v = torch.full((20, 2, 8), 9.0), torch.full((20, 2, 8), 9.0)
+    pieces = [KV(keys[a:b], values[a:b]) for a, b in ((0, 4), (4, 4), (4, 9))]
+    stitch(pieces, place, table, neox, pool_k, pool_v)
+    expected = rotate(keys, torch.arange(9), table, neox)
+    assert torch.allclose(pool_k[at[:9]], expected, atol=1e-6)
+    assert torch.equal(pool_v[at[:9]], values)
+    others = torch.ones(20, dtype=torch.bool)
+    others[at[:9]] = False
+    assert (pool_k[others] == 9).all()
+    assert (pool_v[others] == 9).all()

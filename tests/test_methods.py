@@ -17,6 +17,7 @@ from bench.request import Request
 from bench.runners.measure import MethodFault, budget_of, measure
 from bench.runners.prepare import Preparer
 from bench.store.memory import MemoryStore
+from bench.store.reader import Reads
 from tests._tokenizer import tiny_tokenizer
 
 SWEPT = [name for name in available("methods") if method_of(name).method.rho is None]
@@ -33,14 +34,14 @@ def make_request(lengths: tuple[int, ...] = (24, 24, 9), seed: int = 1) -> Reque
 def preparer(engine_of) -> Preparer:
     engine = engine_of("llama")
     engine.runtime.clear()
-    return Preparer(engine, MemoryStore(), tiny_tokenizer(), "tiny")
+    return Preparer(engine, Reads(MemoryStore(), engine.device), tiny_tokenizer(), "tiny")
 
 
 def run(preparer: Preparer, request: Request, spec: str, rho: float, profile=(0.1, 0.5, 0.2, 0.4)):
     named = method_of(spec)
     cached = preparer.caches(request, named)
     preparer.engine.runtime.clear()
-    return measure(preparer.engine, preparer.store, request, named.method, rho, cached, profile)
+    return measure(preparer.engine, preparer.reads, request, named.method, rho, cached, profile)
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -140,7 +141,7 @@ def test_prophetkv_finds_the_position_the_query_repeats(preparer: Preparer) -> N
     cached = preparer.caches(request, named)
     from bench.view import RequestView
 
-    view = RequestView(preparer.engine, preparer.store, request, cached)
+    view = RequestView(preparer.engine, preparer.reads, request, cached)
     states = view.probe("all")
     expected = torch.zeros(request.context_tokens)
     skip = len(request.prefix)

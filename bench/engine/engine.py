@@ -11,9 +11,13 @@ from typing import Any, Protocol
 import torch
 
 from bench.engine.sglang import Runtime, Slots
+from bench.engine.stopwatch import Stopwatch
 from bench.errors import UserError
+from bench.kernels.place import Place
 from bench.kernels.rotate import rotate
-from bench.kernels.selected_attention import Block, selected_attention, visible
+from bench.kernels.rows import gather_rows, scatter_rows
+from bench.kernels.selected_attention import Rows, selected_attention
+from bench.kernels.stitch import stitch
 from bench.kv import KV, Entry, States
 
 Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
@@ -23,16 +27,28 @@ Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
 class LayerSource(Protocol):
     """Where the cached keys and values of [S; C] come from, layer by layer."""
 
-    def layer(self, layer: int) -> KV:
-        """Keys before RoPE and values of positions 0..|S|+N-1; returns when they are there."""
+    def layer(self, layer: int) -> Sequence[KV]:
+        """Keys before RoPE and values of positions 0..|S|+N-1, in consecutive pieces; returns when they
+        are there. Pieces of an earlier layer are not looked at again."""
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Readings of `time.perf_counter()` in seconds: a layer's computation runs from `began` to `ended`,
+    but for its wait for cached keys and values."""
+
+    began: float
+    wait_began: float
+    wait_ended: float
+    ended: float
 
 
 @dataclass
 class FirstToken:
     """The end of a prefill: logits, the request's slots, and when things happened.
 
-    `began` ... are readings of `time.perf_counter()` in seconds; load_s is the time spent waiting
-    for cached layers; `positions` the context positions whose keys and values each layer recomputed.
+    Times are readings of `time.perf_counter()` in seconds; `positions` the context positions whose
+    keys and values each layer recomputed. Full prefill has neither layers nor positions.
     """
 
     logits: torch.Tensor
@@ -40,8 +56,13 @@ class FirstToken:
     slots: Slots
     head_began: float
     ended: float
-    load_s: float
+    layers: list[LayerTimes]
     positions: list[torch.Tensor]
+
+    @property
+    def load_s(self) -> float:
+        """Seconds spent waiting for cached layers."""
+        return sum(layer.wait_ended - layer.wait_began for layer in self.layers)
 
 
 class _Narrowed(Exception):
@@ -92,9 +113,9 @@ class Engine:
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             values.append(v.view(len(tokens), -1, layer.v_head_dim)[skip:].clone())
-            return self._attend(layer, q, k, v, mask)
+            return self._attend(layer, q, k, v, place, rows)
 
-        mask = visible(at, self.dtype)
+        place, rows = Place(at), Rows(at)
         with run.attention(attend), run.keys_before_rope() as keys:
             batch = run.rows(tokens, at, None)
             hidden = run.embed(batch)
@@ -112,33 +133,33 @@ class Engine:
         self,
         ids: Sequence[int],
         first_position: int,
-        context: Callable[[int], tuple[KV, torch.Tensor]] | None,
+        context: Callable[[int], KV] | None,
         last_layer: int,
     ) -> States:
         """Run query tokens over a given context cache, up to and including `last_layer`.
 
-        `context(layer)` gives keys before RoPE and values of that layer and their request positions
-        [M]; None means no context. Nothing is written to the pool (QCFuse, eq. 9 and 17).
+        `context(layer)` gives keys after RoPE and values [M, Hkv, D] of that layer, all of them visible;
+        None means no context. Nothing is written to the pool (QCFuse, eq. 9 and 17).
         """
         run = self.runtime
         at = torch.arange(first_position, first_position + len(ids), device=self.device)
         states = States([], [])
         # The query's rows stand behind the M context keys, whatever their request positions.
         behind = torch.arange(len(ids), device=self.device)
-        masks: dict[int, list[Block]] = {}
+        masks: dict[int, tuple[Place, Rows]] = {}
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             k, v = k.view(len(ids), -1, layer.qk_head_dim), v.view(len(ids), -1, layer.v_head_dim)
             states.queries.append(q.view(len(ids), -1, layer.qk_head_dim))
             states.keys.append(k)
             if context is not None:
-                kv, positions = context(layer.layer_id)
-                k = torch.cat((self.rotate(kv.keys, positions), k))
-                v = torch.cat((kv.values, v))
+                kv = context(layer.layer_id)
+                k, v = torch.cat((kv.keys, k)), torch.cat((kv.values, v))
             before = len(k) - len(ids)
             if before not in masks:
-                masks[before] = visible(behind + before, self.dtype)
-            return self._attend(layer, q, k, v, masks[before])
+                place = Place(torch.arange(len(k), device=self.device))
+                masks[before] = place, Rows(behind + before)
+            return self._attend(layer, q, k, v, *masks[before])
 
         with run.attention(attend):
             batch = run.rows(torch.tensor(ids, device=self.device), at, None)
@@ -160,77 +181,73 @@ class Engine:
         positions at a layer, all rows leave fresh keys and values there, and only those kept go through
         its attention and the layers behind it.
         """
-        run = self.runtime
+        run, rotary = self.runtime, self.runtime.rotary
+        watch = Stopwatch(self.device)
         slots = run.allocate(ids)
-        at, everything = slots.index(), torch.arange(len(ids), device=self.device)
+        place = Place(slots.at)
         tokens = torch.tensor(ids, device=self.device)
-        rows = torch.cat((positions.to(self.device) + prefix, everything[cached:]))
-        mask = visible(rows, self.dtype)
+        query = place.positions[cached:]
+        rows = Rows(torch.cat((positions.to(self.device) + prefix, query)))
         counted: list[torch.Tensor] = []
-        load_s = 0.0
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            nonlocal load_s
             i = layer.layer_id
             keys, values = run.keys(i), run.values(i)
             k, v = k.view(len(rows), *keys.shape[1:]), v.view(len(rows), *values.shape[1:])
             kept = None
             if len(counted) == i:  # else the layer is entered again, narrowed: its cache is fused already
-                run.synchronize()
-                began = time.perf_counter()
-                kv = source.layer(i)
-                run.synchronize()
-                load_s += time.perf_counter() - began
-                keys[slots.at[:cached]] = self.rotate(kv.keys, everything[:cached])
-                values[slots.at[:cached]] = kv.values
-                context = rows[: len(rows) - len(ids) + cached] - prefix
+                watch.stamp()
+                pieces = source.layer(i)
+                watch.stamp()
+                stitch(pieces, place, rotary.cos_sin_cache, rotary.is_neox_style, keys, values)
+                context = rows.positions[: len(rows) - len(query)] - prefix
                 counted.append(context)
                 if narrow is not None:
                     stale, count = slots.at[context + prefix], len(context)
                     kept = narrow(i, KV(k[:count], v[:count]), KV(keys[stale], values[stale]), context)
-            keys[slots.at[rows]], values[slots.at[rows]] = k, v
+            scatter_rows(k, v, slots.at[rows.positions], keys, values)
             if kept is not None:
                 raise _Narrowed(kept)
-            return self._attend(layer, q, keys[at], values[at], mask)
+            return self._attend(layer, q, keys, values, place, rows)
 
         try:
             with run.attention(attend):
-                batch = run.rows(tokens[rows], rows, slots)
+                batch = run.rows(gather_rows(tokens, rows.positions), rows.positions, slots)
                 hidden = run.embed(batch)
                 for layer in range(self.layers):
+                    watch.stamp()
                     before = None if narrow is None else run.snapshot(batch, hidden)
                     try:
                         hidden = run.layer(layer, batch, hidden)
                     except _Narrowed as narrowed:
                         assert before is not None
                         kept = narrowed.positions.to(self.device) + prefix
-                        stay = torch.isin(rows, torch.cat((kept, everything[cached:])))
-                        rows = rows[stay]
-                        mask = visible(rows, self.dtype)
+                        stay = torch.isin(rows.positions, torch.cat((kept, query)))
+                        rows = Rows(rows.positions[stay])
                         batch, hidden = run.go_back(batch, before, stay.nonzero()[:, 0])
                         hidden = run.layer(layer, batch, hidden)
+                    watch.stamp()
                 logits = run.head(batch, hidden)
+                token = int(logits.argmax())
+                watch.stamp()
         except BaseException:  # a damaged entry, say: what else runs in the pool goes on
             run.release(slots)
             raise
-        return self._first(logits, slots, load_s, counted)
+        *stamps, ended = watch.read()
+        layers = [LayerTimes(*stamps[i : i + 4]) for i in range(0, len(stamps), 4)]
+        return FirstToken(logits, token, slots, layers[-1].ended, ended, layers, counted)
 
     def prefill(self, ids: Sequence[int]) -> FirstToken:
         """Full prefill: SGLang's own extend, its own backend."""
         logits, slots = self.runtime.prefill(ids)
-        return self._first(logits, slots, 0.0, [])
-
-    def _first(
-        self, logits: torch.Tensor, slots: Slots, load_s: float, positions: list[torch.Tensor]
-    ) -> FirstToken:
         token = int(logits.argmax())
-        return FirstToken(
-            logits, token, slots, self.runtime.head_began, time.perf_counter(), load_s, positions
-        )
+        return FirstToken(logits, token, slots, self.runtime.head_began, time.perf_counter(), [], [])
 
     def _attend(
-        self, layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: list[Block]
+        self, layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, place: Place, rows: Rows
     ) -> torch.Tensor:
         heads, size = layer.tp_q_head_num, layer.qk_head_dim
         k, v = k.view(-1, layer.tp_k_head_num, size), v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
-        return selected_attention(q.view(-1, heads, size), k, v, mask, layer.scaling).reshape(len(q), -1)
+        return selected_attention(q.view(-1, heads, size), k, v, place, rows, layer.scaling).reshape(
+            len(q), -1
+        )

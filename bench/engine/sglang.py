@@ -53,13 +53,6 @@ class Slots:
     at: torch.Tensor
     """[n] int64, slot of each position."""
 
-    def index(self) -> torch.Tensor | slice:
-        """The slots as a slice where they are consecutive (no gather needed), else as indices."""
-        first, n = int(self.at[0]), len(self.at)
-        if int(self.at[-1]) - first == n - 1 and bool((self.at.diff() == 1).all()):
-            return slice(first, first + n)
-        return self.at
-
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from bench.bandwidth import Bandwidth
 from bench.errors import UserError
 
 _HERE = Path(__file__).resolve().parent
@@ -44,6 +45,20 @@ class Sweep(BaseModel):
     warmup: int = Field(default=1, ge=0)
     calibration: int = Field(default=16, ge=1)
     """Calibration requests of a localisation profile, once a model."""
+    axis: Literal["rho", "bandwidth"] = "rho"
+    """What the experiment's figure is drawn over; the other is one value."""
+    bandwidth: list[str] = Field(default=["none"], min_length=1)
+    """Throttles of the chunk store (`bench.bandwidth`)."""
+    throttle: Literal["bucket", "kernel"] = "bucket"
+    """Who slows reads: a token bucket of ours, or the kernel (cgroup v2, io.max; disk tier)."""
+    store_limit_gb: float | None = Field(default=None, gt=0)
+    """Size of the disk tier; beyond it the entries least recently used go."""
+    read_latency_ms: float = Field(default=0.0, ge=0)
+    """Added to every read under a throttle of ours."""
+    overlap: bool = True
+    """Load layers ahead of their use; without it each is loaded where it is needed."""
+    timelines: int = Field(default=2, ge=0)
+    """Requests of each model and dataset whose timelines are kept."""
 
     @field_validator("datasets", mode="before")
     @classmethod
@@ -57,6 +72,23 @@ class Sweep(BaseModel):
             if not 0 <= rho <= 1:
                 raise ValueError(f"rho is a share of the context, from 0 to 1, not {rho:g}")
         return sorted(set(value))
+
+    @field_validator("bandwidth")
+    @classmethod
+    def _bandwidths(cls, value: list[str]) -> list[str]:
+        for text in value:
+            Bandwidth.of(text)
+        return list(dict.fromkeys(value))
+
+    @model_validator(mode="after")
+    def _one_axis(self) -> Sweep:
+        if self.axis != "bandwidth" and len(self.bandwidth) > 1:
+            raise ValueError(f"{self.experiment} is drawn over rho and takes one bandwidth; fig13 sweeps it")
+        if self.axis != "rho" and len(self.rho) > 1:
+            raise ValueError(f"{self.experiment} is drawn over {self.axis} and takes one rho")
+        if self.throttle == "kernel" and (self.store != "disk" or self.read_latency_ms):
+            raise ValueError("the kernel's throttle slows the disk tier (--store disk), and adds no latency")
+        return self
 
 
 def known() -> list[str]:
@@ -94,4 +126,5 @@ def resolve(name: str, profile: str, **overrides: Any) -> Sweep:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])).replace("_", "-")
-        raise UserError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
+        what = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{where}: {what}" if where else what) from error

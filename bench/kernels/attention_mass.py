@@ -25,6 +25,23 @@ def attention_mass(
     tokens' own; with `segments` (begin, end) over each segment's keys alone (FusionRAG's released
     rule) and 0 outside them. fp32 throughout. Returns [M].
     """
+    if q.is_cuda:
+        from bench.kernels import triton_attention_mass as fast
+
+        return fast.attention_mass(q, context, own, scale, heads, tokens, segments)
+    return whole_matrix(q, context, own, scale, heads, tokens, segments)
+
+
+def whole_matrix(
+    q: torch.Tensor,
+    context: torch.Tensor,
+    own: torch.Tensor,
+    scale: float,
+    heads: Reduce = "mean",
+    tokens: Reduce = "mean",
+    segments: list[tuple[int, int]] | None = None,
+) -> torch.Tensor:
+    """The torch reference, and the CPU path: `attention_mass` by way of the whole matrix of weights."""
     t, hq, d = q.shape
     group = hq // context.shape[1]
     queries = q.float().movedim(0, 1).reshape(context.shape[1], group * t, d)

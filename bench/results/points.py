@@ -4,57 +4,66 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from bench.metrics import METRICS
 
 PANEL = ["model", "dataset"]
-POINT = ["model", "dataset", "method", "params", "rho"]
+POINT = ["model", "dataset", "method", "params", "rho", "bandwidth"]
 FULL_PREFILL = "full_prefill"
 PARTS = ["select_s", "load_s", "recompute_s", "first_token_s"]
+WAITS = ["select_wait_s"]
+Axis = Literal["rho", "bandwidth"]
 
 _MEAN = ["score", "evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total"]
-_MEDIAN = ["ttft_s", *PARTS]
+_MEDIAN = ["ttft_s", *PARTS, *WAITS]
 
 
-def ok_requests(frame: pd.DataFrame) -> pd.DataFrame:
+def ok_requests(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
     """The measured requests: one line for each operating point and request, `variant` added.
 
     Only rows with status "ok". A request measured several times counts once: its mean score and
-    bytes, its median times. Sorted by operating point and request id.
+    bytes, its median times. Sorted by operating point and request id. `over` as in
+    `with_variants`.
     """
-    named = with_variants(frame)
+    named = with_variants(frame, over=over)
     ok = named[named["status"] == "ok"]
     keys = [*POINT, "request"]
     if ok.duplicated(keys).any():
         how: dict[str, Any] = dict.fromkeys(_MEAN, "mean") | dict.fromkeys(_MEDIAN, "median")
-        ok = ok.groupby(keys, as_index=False).agg(how | {"metric": "first", "variant": "first"})
+        ok = ok.groupby(keys, as_index=False).agg(
+            how | dict.fromkeys(["metric", "variant", "bandwidth_bytes_per_s", "bandwidth_unit"], "first")
+        )
     return ok.sort_values(keys, kind="stable", ignore_index=True)
 
 
-def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
+def with_variants(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
     """Add the column `variant`: the method's name, and its parameters where they tell curves apart.
 
     A parameter is named only where a method has several values of it on the same model and
     dataset ("qcfuse(anchor_ratio=0.2)"); one that follows the model, such as profiled layers,
-    is not.
+    is not. Of rho and bandwidth, `over` is the one that curves are drawn over; the other one is named as
+    a parameter is ("qcfuse(bandwidth=1x)").
     """
     named = frame.copy()
-    labels: dict[tuple[str, str], str] = {}
+    other = "bandwidth" if over == "rho" else "rho"
+    labels: dict[tuple[str, str, str | float], str] = {}
     for method, rows in frame.groupby("method"):
         texts = list(rows["params"].unique())
         parsed = {text: json.loads(text) for text in texts}
         telling: set[str] = set()
         for _, panel in rows.groupby(PANEL):
             telling |= _varying([parsed[text] for text in panel["params"].unique()])
+        several = rows.groupby(PANEL)[other].nunique().max() > 1
         for text in texts:
-            shown = ",".join(f"{key}={parsed[text].get(key, 'default')}" for key in sorted(telling))
-            labels[str(method), text] = f"{method}({shown})" if shown else str(method)
-    named["variant"] = [
-        labels[method, text] for method, text in zip(frame["method"], frame["params"], strict=True)
-    ]
+            values = [f"{key}={parsed[text].get(key, 'default')}" for key in sorted(telling)]
+            for value in rows[other].unique():
+                shown = ",".join([*values, f"{other}={value}"] if several else values)
+                labels[str(method), text, value] = f"{method}({shown})" if shown else str(method)
+    keys = zip(frame["method"], frame["params"], frame[other], strict=True)
+    named["variant"] = [labels[key] for key in keys]
     return named
 
 

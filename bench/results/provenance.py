@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ PACKAGES = (
 def environment() -> dict[str, Any]:
     """Versions, host and git state of this process."""
     return {"versions": _versions(), "host": _host(), "git": _git()}
+
+
+def peak_rss_bytes() -> int:
+    """The most memory this process has held: weights, caches, working set, and what libraries took."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads a finished run's folder: `rows.jsonl` (or `rows.jsonl.gz`) into a frame, `run.json` into a dictionary."""
+"""Reads a finished run's folder: `rows.jsonl` or `rows.jsonl.gz` into a frame, `run.json`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,17 @@ def _first(error: ValidationError) -> str:
 
 def _numeric(frame: pd.DataFrame) -> pd.DataFrame:
     # a column of None alone would stay of type object and break means
-    numbers = ["rho", "rho_effective", "score", "evidence_recall", "new_tokens", "context_tokens", "ttft_s", "select_s"]
+    numbers = [
+        "rho",
+        "rho_effective",
+        "score",
+        "evidence_recall",
+        "new_tokens",
+        "context_tokens",
+        "ttft_s",
+        "select_s",
+    ]
+    numbers += ["select_wait_s", "bandwidth_bytes_per_s", "bandwidth_unit"]
     numbers += ["load_s", "recompute_s", "first_token_s", "bytes_before_fusion", "bytes_total"]
     frame[numbers] = frame[numbers].astype("float64")
     return frame

@@ -30,6 +30,12 @@ class Row(BaseModel):
     params: dict[str, Any] = {}
     rho: float
     """Nominal recomputation ratio; 0 for direct reuse, 1 for full prefill."""
+    bandwidth: str = "none"
+    """The store's throttle as asked for: "none", "250MB/s", "1.5x" (see `bench.bandwidth`)."""
+    bandwidth_bytes_per_s: float | None = None
+    """What that came to; None without a throttle."""
+    bandwidth_unit: float | None = None
+    """Bytes a second of 1x for this model and dataset here; None where nothing was throttled."""
     rho_effective: float | None = None
     """Context rows recomputed, averaged over layers, divided by N."""
     chunks: int
@@ -44,6 +50,8 @@ class Row(BaseModel):
     new_tokens: int | None = None
     ttft_s: float | None = None
     select_s: float | None = None
+    select_wait_s: float | None = None
+    """The part of select_s spent waiting for loads."""
     load_s: float | None = None
     recompute_s: float | None = None
     first_token_s: float | None = None

@@ -8,32 +8,44 @@ from typing import Any
 import pandas as pd
 
 from bench.metrics.bootstrap import NOTHING, Interval, mean_interval, median_interval, paired_ratio
-from bench.results.points import FULL_PREFILL, PANEL, PARTS, POINT, ok_requests, stream, with_variants
+from bench.results.points import (
+    FULL_PREFILL,
+    PANEL,
+    PARTS,
+    POINT,
+    WAITS,
+    Axis,
+    ok_requests,
+    stream,
+    with_variants,
+)
 
 MEANS = ("evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total")
+RATES = ("bandwidth_bytes_per_s", "bandwidth_unit")
 COLUMNS = [
-    *POINT, "variant", "metric", "n", "n_failed", "n_skipped",
+    *POINT, *RATES, "variant", "metric", "n", "n_failed", "n_skipped",
     "score", "score_low", "score_high",
-    "ttft_s", "ttft_low_s", "ttft_high_s", *PARTS,
+    "ttft_s", "ttft_low_s", "ttft_high_s", *PARTS, *WAITS,
     "speedup", "speedup_low", "speedup_high", "n_paired",
     *MEANS,
 ]  # fmt: skip
 
 
-def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Summarise rows: one line for each (model, dataset, method, params, rho).
+def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
+    """Summarise rows: one line for each (model, dataset, method, params, rho, bandwidth).
 
     `score` is the mean over requests, in [0, 1]; `ttft_s` and its parts are medians in seconds;
     `speedup` is median TTFT of full prefill / median TTFT here, over the requests measured under
-    both; `evidence_recall`, `rho_effective` and bytes are
-    means. `_low` and `_high` bound the 95 % interval over
-    requests. `n` counts requests measured, `n_failed` rows that failed or ran out of memory.
-    A point without one measured request keeps its line, with NaN.
+    both; `evidence_recall`, `rho_effective` and bytes are means; `bandwidth_bytes_per_s` is the throttle
+    and `bandwidth_unit` its 1x, both NaN where nothing was throttled. `_low` and `_high`
+    bound the 95 % interval over requests. `n` counts requests measured, `n_failed` rows that failed
+    or ran out of memory. A point without one measured request keeps its line, with NaN. `over` as in
+    `with_variants`.
     """
-    counts = with_variants(frame).assign(
+    counts = with_variants(frame, over=over).assign(
         n_failed=frame["status"].isin(["failed", "oom"]), n_skipped=frame["status"] == "skipped"
     )
-    ok = ok_requests(frame)
+    ok = ok_requests(frame, over=over)
     measured = {key: rows for key, rows in ok.groupby(POINT)}  # noqa: C416 - dict() takes a GroupBy's `keys`
     full = {
         key: rows.drop_duplicates("request").set_index("request")["ttft_s"]
@@ -44,6 +56,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
         assert isinstance(key, tuple)
         line = dict(zip(POINT, key, strict=True))
         line |= {"variant": rows["variant"].iloc[0], "metric": rows["metric"].iloc[0]}
+        line |= {name: rows[name].median() for name in RATES}
         line |= {name: int(rows[name].sum()) for name in ("n_failed", "n_skipped")}
         line |= _measures(measured.get(key, ok.iloc[:0]), full.get(key[:2]), stream(str(key[1])))
         lines.append(line)
@@ -64,7 +77,7 @@ def _measures(rows: pd.DataFrame, full: pd.Series | None, seed: int) -> dict[str
     speedup = NOTHING if full is None else paired_ratio(full, rows.set_index("request")["ttft_s"], seed)
     line: dict[str, Any] = {"n": len(rows), "n_paired": speedup.n}
     line |= _bounds("score", "", score) | _bounds("ttft", "_s", ttft) | _bounds("speedup", "", speedup)
-    line |= {part: rows[part].median() for part in PARTS}
+    line |= {part: rows[part].median() for part in [*PARTS, *WAITS]}
     line |= {name: rows[name].mean() for name in MEANS}
     return line
 

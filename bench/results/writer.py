@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from bench.assets.cache import write_atomically
 from bench.errors import UserError
 from bench.results.schema import Row
+from bench.results.timeline import Record
 
 
 def disk_error(path: Path, error: OSError) -> UserError:
@@ -85,6 +86,15 @@ class RowWriter:
         except OSError as error:
             os.ftruncate(self._file, size)
             raise disk_error(self.path, error) from error
+
+    def append_timelines(self, records: Sequence[Record]) -> None:
+        """Write timelines to `timelines.jsonl`, beside the rows."""
+        path = self.path.with_name("timelines.jsonl")
+        try:
+            with path.open("a") as file:
+                file.writelines(record.model_dump_json() + "\n" for record in records)
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def close(self) -> None:
         """Close the file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from bench.flops import ModelShape
 from bench.runners.plan import Cell
 
 ROW_BYTES = 1500
@@ -48,16 +48,6 @@ def _flops_per_second(dtype: torch.dtype) -> float:
     return 2 * 512 * 1024 * 4096 / best
 
 
-def _sizes(path: Path) -> tuple[int, int]:
-    """Weights of the decoder layers, and cached numbers a token, from the configuration."""
-    config = json.loads((path / "config.json").read_text())
-    hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
-    head = config.get("head_dim") or hidden // config["num_attention_heads"]
-    kv = config.get("num_key_value_heads", config["num_attention_heads"]) * head
-    attention = hidden * (2 * config["num_attention_heads"] * head + 2 * kv)
-    return layers * (attention + 3 * hidden * inner), 2 * layers * kv
-
-
 def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
     """Time and disk of a run.
 
@@ -72,12 +62,12 @@ def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
     seconds = 60.0 * len({block.path for block in blocks})
     disk = 0.0
     for block in blocks:
-        weights, cached = _sizes(block.path)
+        shape = ModelShape.of(block.path)
         work = sum(min(1.0, cell.rho + 0.1) for cell in block.cells) + 3
-        prefill = sum(2 * weights * n for n in block.lengths) / speed
-        step = 2 * weights * min(len(block.cells), 32) / speed + 0.05
+        prefill = sum(2 * shape.weights * n for n in block.lengths) / speed
+        step = 2 * shape.weights * min(len(block.cells), 32) / speed + 0.05
         seconds += work * prefill + len(block.lengths) * step * block.new_tokens * 2 / 3
         disk += len(block.lengths) * len(block.cells) * ROW_BYTES
         if on_disk:
-            disk += 1.1 * block.chunk_tokens * cached * kind.itemsize
+            disk += 1.1 * block.chunk_tokens * shape.cached_numbers * kind.itemsize
     return Estimate(seconds / 60, disk / 1e6)

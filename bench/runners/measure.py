@@ -17,7 +17,9 @@ from bench.engine.engine import Engine, FirstToken, Narrow
 from bench.kv import KV
 from bench.method import Method
 from bench.request import Request
-from bench.store import Store
+from bench.results.timeline import Timeline, timeline_of
+from bench.store.reader import Reads
+from bench.store.throttle import Throttle
 from bench.view import Cached, RequestView
 
 
@@ -31,6 +33,7 @@ class Measured:
 
     first: FirstToken
     row: dict[str, Any]
+    timeline: Timeline
 
 
 def budget_of(rho: float, context_tokens: int) -> int:
@@ -39,52 +42,78 @@ def budget_of(rho: float, context_tokens: int) -> int:
 
 
 def measure(
-    engine: Engine, store: Store, request: Request, method: Method, rho: float, cached: Cached,
-    profile: Sequence[float] = (),
+    engine: Engine, reads: Reads, request: Request, method: Method, rho: float, cached: Cached,
+    profile: Sequence[float] = (), throttle: Throttle | None = None,
 ) -> Measured:  # fmt: skip
     """Run one prefill, timed from the request's arrival to its first token on a monotonic clock.
 
     Inside the clock: selection with its loads, allocation of slots, loads, stitching, recomputation,
-    the output head and the choice of the token. Raises `MethodFault` for a selection that breaks the
-    budget.
+    the output head and the choice of the token. `throttle` slows the store's reads meanwhile. Raises
+    `MethodFault` for a selection that breaks the budget.
     """
-    budget = budget_of(rho, request.context_tokens)
+    if not method.uses_cache:
+        return measure_full_prefill(engine, request)
+    budget, store = budget_of(rho, request.context_tokens), reads.store
     store.cool()
-    view = RequestView(engine, store, request, cached, profile)
-    with _quiet():
-        engine.runtime.synchronize()
-        began = time.perf_counter()
-        if method.uses_cache:
+    try:
+        with store.hold(cached.every), RequestView(engine, reads, request, cached, profile) as view, _quiet():
+            store.throttle = throttle
+            engine.runtime.synchronize()
+            began = time.perf_counter()
             narrow = _narrow(method, budget)
             positions = _checked(method.select(request, view, budget), request, budget, narrow is not None)
             engine.runtime.synchronize()
-            before = view.reader.bytes_read
-            selected = time.perf_counter()
+            selected, reader = time.perf_counter(), view.reader
+            before, waited, reader.stage = reader.bytes_read, reader.waited, "fuse"
             skip = len(request.prefix)
-            first = engine.fuse(
-                request.ids, skip + request.context_tokens, view.reader, positions, skip, narrow
-            )
-        else:
-            before, selected = 0, began
-            first = engine.prefill(request.ids)
-    every = torch.arange(request.context_tokens)
-    rows = [p.cpu() for p in first.positions] or [every] * engine.layers
-    if method.uses_cache and len(rows[-1]) != budget:
+            first = engine.fuse(request.ids, skip + request.context_tokens, reader, positions, skip, narrow)
+    finally:
+        store.throttle = None
+    rows = [p.cpu() for p in first.positions]
+    if len(rows[-1]) != budget:
         engine.runtime.release(first.slots)
         raise MethodFault(f"{len(rows[-1])} positions recomputed at the last layer, the budget is {budget}")
     return Measured(first, {
         "ttft_s": first.ended - began,
         "select_s": selected - began,
+        "select_wait_s": waited,
         "load_s": first.load_s,
         "recompute_s": first.head_began - selected - first.load_s,
         "first_token_s": first.ended - first.head_began,
         "bytes_before_fusion": before,
-        "bytes_total": view.reader.bytes_read,
+        "bytes_total": reader.bytes_read,
+        **_selection(rows, request),
+    }, timeline_of(began, selected, first, reader.loads))  # fmt: skip
+
+
+def measure_full_prefill(engine: Engine, request: Request) -> Measured:
+    """Full prefill, timed as by `measure`: no selection, no loads, all recomputation."""
+    with _quiet():
+        engine.runtime.synchronize()
+        began = time.perf_counter()
+        first = engine.prefill(request.ids)
+    rows = [torch.arange(request.context_tokens)] * engine.layers
+    return Measured(first, {
+        "ttft_s": first.ended - began,
+        "select_s": 0.0,
+        "select_wait_s": 0.0,
+        "load_s": 0.0,
+        "recompute_s": first.head_began - began,
+        "first_token_s": first.ended - first.head_began,
+        "bytes_before_fusion": 0,
+        "bytes_total": 0,
+        **_selection(rows, request),
+    }, timeline_of(began, began, first, []))  # fmt: skip
+
+
+def _selection(rows: list[torch.Tensor], request: Request) -> dict[str, Any]:
+    """What was recomputed: `rows` are each layer's context positions."""
+    return {
         "positions_recomputed": [len(r) for r in rows],
         "rho_effective": sum(map(len, rows)) / len(rows) / request.context_tokens,
         "evidence_recall": _recall(rows[-1], request),
         "selection_sha256": hashlib.sha256(b"|".join(r.numpy().tobytes() for r in rows)).hexdigest()[:16],
-    })  # fmt: skip
+    }
 
 
 def _recall(positions: torch.Tensor, request: Request) -> float | None:

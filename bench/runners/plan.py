@@ -7,9 +7,11 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from bench.bandwidth import Bandwidth
 from bench.experiments import Sweep
 from bench.methods import NamedMethod
 from bench.request import Request
@@ -17,13 +19,14 @@ from bench.request import Request
 
 @dataclass(frozen=True)
 class Cell:
-    """One operating point: model x dataset x method(parameters) x rho."""
+    """One operating point: model x dataset x method(parameters) x rho x bandwidth."""
 
     key: str
     model: str
     dataset: str
     method: NamedMethod
     rho: float
+    bandwidth: Bandwidth
 
 
 def canonical(value: Any) -> str:
@@ -40,21 +43,28 @@ def cells_of(
     task_sha256: str,
     methods: Sequence[NamedMethod],
 ) -> list[Cell]:
-    """The cells of a model and a dataset. Methods with a fixed rho give one cell, the others one a rho."""
+    """The cells of a model and a dataset.
+
+    A method with a fixed rho has that one; one that reads no cache is not throttled.
+    """
     cells = []
     options = {t.name: t.options for t in sweep.datasets}[task]
     for method in methods:
         fixed = method.method.rho
-        for rho in sweep.rho if fixed is None else [fixed]:
+        ratios = sweep.rho if fixed is None else [fixed]
+        bandwidths = sweep.bandwidth if method.method.uses_cache else ["none"]
+        for rho, bandwidth in product(ratios, bandwidths):
             config = {
                 "model": revision, "dtype": dtype, "dataset": task, "options": options,
                 "dataset_source": task_sha256, "method": method.name, "method_identity": method.identity,
                 "rho": rho, "chunks": sweep.chunks, "chunk_tokens": sweep.chunk_tokens, "seed": sweep.seed,
                 "calibration": sweep.calibration,
-                "store": sweep.store, "chunk_prefix": sweep.chunk_prefix,
+                "store": sweep.store, "chunk_prefix": sweep.chunk_prefix, "bandwidth": bandwidth,
+                "throttle": sweep.throttle, "read_latency_ms": sweep.read_latency_ms,
+                "overlap": sweep.overlap,
             }  # fmt: skip
             key = hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
-            cells.append(Cell(key, model, task, method, float(rho)))
+            cells.append(Cell(key, model, task, method, float(rho), Bandwidth.of(bandwidth)))
     return cells
 
 

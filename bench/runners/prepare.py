@@ -19,7 +19,8 @@ from bench.kv import Entry
 from bench.method import Method, View
 from bench.methods import NamedMethod
 from bench.request import Request
-from bench.store import DamagedEntry, Store, chunk_key, packed_key
+from bench.store import DamagedEntry, chunk_key, packed_key
+from bench.store.reader import Reads
 from bench.view import Cached, RequestView
 
 T = TypeVar("T")
@@ -41,17 +42,18 @@ class ChunkAtHand:
         """This chunk alone as the context."""
         request = Request("", "", (), (self.ids,), tuple(query), (), 0)
         cached = Cached((), (self.preparer.capture(self.ids),))
-        return RequestView(self.preparer.engine, self.preparer.store, request, cached)
+        return RequestView(self.preparer.engine, self.preparer.reads, request, cached)
 
 
 class Preparer:
     """Fills the store; nothing here is timed. Chunks are cached in isolation, whoever asks first."""
 
     def __init__(
-        self, engine: Engine, store: Store, tokenizer: Any, revision: str,
+        self, engine: Engine, reads: Reads, tokenizer: Any, revision: str,
         chunk_prefix: Literal["none", "bos", "system"] = "none", note: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
-        self.engine, self.store, self.tokenizer, self.revision = engine, store, tokenizer, revision
+        self.engine, self.reads, self.tokenizer, self.revision = engine, reads, tokenizer, revision
+        self.store = reads.store
         self.chunk_prefix, self.note = chunk_prefix, note
         self._sets: dict[tuple[str, str], dict[str, str]] = {}
 
@@ -115,8 +117,8 @@ class Preparer:
         )
 
     def _profile(self, method: NamedMethod, request: Request) -> Sequence[float]:
-        view = RequestView(self.engine, self.store, request, self.caches(request, method))
-        return method.method.profile(request, view)
+        with RequestView(self.engine, self.reads, request, self.caches(request, method)) as view:
+            return method.method.profile(request, view)
 
     def profile(self, method: NamedMethod, calibration: Sequence[Request], folder: Path) -> list[float]:
         """The method's profile on this model, averaged over the calibration requests.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import json
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bench.assets import cache
 from bench.assets.models import ModelRef, resolve
+from bench.bandwidth import Bandwidth
 from bench.engine.engine import Engine
 from bench.errors import UserError
 from bench.experiments import Sweep
@@ -22,17 +23,18 @@ from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
 from bench.requests import build_requests, dataset_of
-from bench.results.provenance import environment
+from bench.results.provenance import peak_rss_bytes
 from bench.results.writer import RowWriter, disk_error, write_json
+from bench.runners.describe import description, difference, note, noted
 from bench.runners.display import Display
 from bench.runners.estimate import Cost, Estimate, estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
 from bench.runners.precision import faster_dtype
 from bench.runners.prepare import Preparer
+from bench.runners.storage import bandwidth_unit, kernel_throttle_of, store_of
 from bench.runners.unit import BATCH, Bench
-from bench.store import Store
-from bench.store.disk import DiskStore
-from bench.store.memory import MemoryStore
+from bench.store.kernel_throttle import KernelThrottle
+from bench.store.reader import Reads
 
 CALIBRATION_SEED, WARMUP_SEED = 1_000_003, 1_000_033
 """Calibration and warm-up requests come from other seeds than any measured set."""
@@ -113,7 +115,7 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
     the_plan = plan(sweep, before.get("dtype"))
     if before and before.get("identity") != the_plan.identity:
         raise UserError(
-            f"{out} holds a run of another configuration ({_difference(before, the_plan)}); "
+            f"{out} holds a run of another configuration ({difference(before, the_plan)}); "
             "give another --out, or --fresh to start over"
         )
     if dry:
@@ -122,16 +124,18 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
     try:
         out.mkdir(parents=True, exist_ok=True)
         if fresh:
-            (out / "rows.jsonl").unlink(missing_ok=True)
+            for name in ("rows.jsonl", "timelines.jsonl"):
+                (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(out, error) from error
-    write_json(out / "run.json", _description(the_plan, before))
+    write_json(out / "run.json", description(the_plan, before))
     expected = {(b.model.name, b.task): len(b.cells) for b in the_plan.blocks}
     writer = RowWriter(out / "rows.jsonl", expected)
     try:
         return _measure(the_plan, writer, out, console)
     finally:
         writer.close()
+        note(out, "memory", "peak_rss_bytes", peak_rss_bytes())
 
 
 def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> int:
@@ -146,7 +150,11 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
     failed = sum(row.status in ("failed", "oom") for row in writer.rows)
     engine: Engine | None = None
     loaded: ModelRef | None = None
-    with Display(console, totals, sum(len(todo) for _, todo in left)) as display:
+    with contextlib.ExitStack() as stack:
+        kernel = kernel_throttle_of(the_plan.sweep, out)
+        if kernel is not None:
+            stack.callback(kernel.close)
+        display = stack.enter_context(Display(console, totals, sum(len(todo) for _, todo in left)))
         display.reuse(writer.rows)
         for block, todo in left:
             if not todo:
@@ -158,42 +166,67 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
-            failed += _measure_block(the_plan, block, todo, engine, writer, display, out, cold=cold)
+            failed += _measure_block(the_plan, block, todo, engine, writer, display, out, kernel, cold=cold)
     return failed
 
 
 def _measure_block(
     the_plan: Plan, block: Block, todo: list[Request], engine: Engine, writer: RowWriter,
-    display: Display, out: Path, *, cold: bool,
+    display: Display, out: Path, kernel: KernelThrottle | None, *, cold: bool,
 ) -> int:  # fmt: skip
     sweep, failed = the_plan.sweep, 0
     for request in block.requests:
         engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
-    store: Store = DiskStore(out / "store") if sweep.store == "disk" else MemoryStore()
     tokenizer = tokenizer_of(block.model)
-    preparer = Preparer(engine, store, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
+    reads = Reads(store_of(sweep, block.model, the_plan.dtype, out), engine.device, sweep.overlap)
+    preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
     profiles = _profiles(the_plan, preparer, tokenizer)
-    _record(out, block.model, the_plan, profiles)
+    named = {
+        m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
+    }
+    note(out, "profiles", block.model.name, named)
     bench = Bench(
-        engine, store, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
-        sweep.chunks, sweep.chunk_tokens, out / "errors.log",
+        engine, reads, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
+        sweep.chunks, sweep.chunk_tokens, out / "errors.log", None, sweep.read_latency_ms / 1e3, kernel,
     )  # fmt: skip
-    middle = sorted({cell.rho for cell in block.cells})
     # Outside the measured set, in its shape: what a first pass warms must not favour a cell.
     for request in _warmup(sweep, tokenizer) if cold else []:
         display.start(None, f"{block.model.name}, {block.task}: warm-up")
-        cells = [c for c in block.cells if c.rho in (0.0, 1.0, middle[len(middle) // 2])]
-        bench.run(request, interleaved(cells, request, sweep.seed), lambda _: None)
+        bench.run(request, interleaved(_middle(block.cells), request, sweep.seed), lambda _: None)
+    bench.bandwidth_unit = _unit(the_plan, block, engine, preparer, out)
+    keep = {request.id for request in block.requests[: sweep.timelines]}
     for request in todo:
         label = f"{block.model.name}, {block.task}, request {request.id}"
         display.start(None, label)
         order = interleaved(block.cells, request, sweep.seed)
         rows = bench.run(request, order, display.start)
         writer.append(rows)
+        if request.id in keep:
+            writer.append_timelines(bench.timelines)
         display.finish(rows, label)
         failed += sum(row.status in ("failed", "oom") for row in rows)
     return failed
+
+
+def _middle(cells: list[Cell]) -> list[Cell]:
+    """Each method at a middle rho, not throttled."""
+    rhos = sorted({cell.rho for cell in cells})
+    some = [c for c in cells if c.rho in (0.0, 1.0, rhos[len(rhos) // 2])]
+    unthrottled = Bandwidth.of("none")
+    return list({(c.method.identity, c.rho): replace(c, bandwidth=unthrottled) for c in some}.values())
+
+
+def _unit(the_plan: Plan, block: Block, engine: Engine, preparer: Preparer, out: Path) -> float | None:
+    """1x of bandwidth, where a cell is throttled; the one of the run's first session, if there was one."""
+    if all(cell.bandwidth.text == "none" for cell in block.cells):
+        return None
+    name = f"{block.model.name}, {block.task}"
+    unit: float | None = noted(out, "bandwidth_units", name)
+    if unit is None:
+        unit = bandwidth_unit(engine, preparer, block.requests[0])
+        note(out, "bandwidth_units", name, unit)
+    return unit
 
 
 def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
@@ -201,15 +234,6 @@ def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
         return []
     shape = (sweep.chunks, sweep.chunk_tokens, sweep.warmup)
     return build_requests("multihop", tokenizer, *shape, WARMUP_SEED, {"hops": 1})[0]
-
-
-def _record(out: Path, model: ModelRef, the_plan: Plan, profiles: dict[str, list[float]]) -> None:
-    """Write the profiles a model's rows depend on into run.json."""
-    described = json.loads((out / "run.json").read_text())
-    described["profiles"][model.name] = {
-        m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
-    }
-    write_json(out / "run.json", described)
 
 
 def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any) -> dict[str, list[float]]:
@@ -250,44 +274,6 @@ def _earlier(out: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise UserError(f"{path}: not JSON ({error}); give another --out") from error
     return described
-
-
-def _difference(before: dict[str, Any], the_plan: Plan) -> str:
-    """Name what differs from the run that is there."""
-    old, new = before.get("sweep", {}), the_plan.sweep.model_dump(mode="json")
-    differs = [key for key in new if old.get(key) != new[key] and key not in ("about", "warmup")]
-    return (
-        f"{', '.join(differs)} differ"
-        if differs
-        else "a method, a dataset, its data or the model has changed"
-    )
-
-
-def _description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
-    """run.json: configuration, provenance and one entry a session."""
-    here = environment()
-    session = {"began": time.strftime("%FT%TZ", time.gmtime()), "command": sys.argv[1:], **here}
-    return {
-        "experiment": the_plan.sweep.experiment,
-        "profile": the_plan.sweep.profile,
-        "identity": the_plan.identity,
-        "sweep": the_plan.sweep.model_dump(mode="json"),
-        "dtype": the_plan.dtype,
-        "dtype_seconds": the_plan.dtype_seconds or before.get("dtype_seconds", {}),
-        "models": {
-            b.model.name: {"revision": b.model.revision, "source": b.model.source} for b in the_plan.blocks
-        },
-        "datasets": {b.task: b.provenance for b in the_plan.blocks},
-        "methods": [
-            {"name": m.name, "params": m.params, "source_sha256": m.source_sha256, "about": m.about}
-            for m in the_plan.methods
-        ],
-        "profiles": before.get("profiles", {}),
-        "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "
-        + ("in memory" if the_plan.sweep.store == "memory" else "its pages dropped before each request"),
-        **here,
-        "sessions": [*before.get("sessions", []), session],
-    }
 
 
 def estimate_of(the_plan: Plan) -> Estimate:

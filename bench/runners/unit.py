@@ -6,7 +6,7 @@ import gc
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,13 @@ from bench.engine.engine import Engine
 from bench.metrics import METRICS
 from bench.request import Request
 from bench.results.schema import Row
+from bench.results.timeline import Record
 from bench.runners.measure import Measured, measure
 from bench.runners.plan import Cell
 from bench.runners.prepare import Preparer
-from bench.store import Store
+from bench.store.kernel_throttle import KernelThrottle
+from bench.store.reader import Reads
+from bench.store.throttle import Throttle
 
 BATCH = 32
 """Requests decoded together, at most."""
@@ -31,7 +34,7 @@ class Bench:
     """What measuring needs, for one model and one dataset."""
 
     engine: Engine
-    store: Store
+    reads: Reads
     preparer: Preparer
     profiles: dict[str, list[float]]
     """A method's profile on the model, by the method's identity."""
@@ -41,6 +44,13 @@ class Bench:
     chunk_tokens: int
     log: Path
     """Tracebacks of failed cells are appended here."""
+    bandwidth_unit: float | None
+    """Bytes a second of a relative bandwidth of 1x."""
+    read_latency_s: float
+    kernel: KernelThrottle | None = None
+    """Slows reads in place of the token bucket."""
+    timelines: list[Record] = field(default_factory=list)
+    """Of the request run last."""
 
     def run(self, request: Request, cells: Sequence[Cell], started: Callable[[Cell], None]) -> list[Row]:
         """Measure every cell alone, then decode the requests still in the pool as one batch."""
@@ -48,6 +58,7 @@ class Bench:
         gc.collect()  # here once; inside the clock it is off
         runtime = self.engine.runtime
         runtime.clear()
+        self.timelines = []
         rows: list[Row] = []
         running: list[tuple[Cell, Measured]] = []
         need = len(request.ids) + request.max_new_tokens
@@ -81,8 +92,19 @@ class Bench:
 
     def _once(self, request: Request, cell: Cell) -> Measured:
         cached = self.preparer.caches(request, cell.method)
-        profile = self.profiles.get(cell.method.identity, [])
-        return measure(self.engine, self.store, request, cell.method.method, cell.rho, cached, profile)
+        profile, rate = (
+            self.profiles.get(cell.method.identity, []),
+            cell.bandwidth.resolve(self.bandwidth_unit),
+        )
+        throttle = None if rate is None or self.kernel else Throttle(rate, self.read_latency_s)
+        method = cell.method.method
+        if self.kernel is not None:
+            self.kernel.limit(rate)
+        try:
+            return measure(self.engine, self.reads, request, method, cell.rho, cached, profile, throttle)
+        finally:
+            if self.kernel is not None:
+                self.kernel.limit(None)
 
     def _decode(self, request: Request, running: list[tuple[Cell, Measured]]) -> list[Row]:
         """Greedy decoding to the end of the answer; frees the pool."""
@@ -95,6 +117,7 @@ class Bench:
         self.engine.runtime.clear()
         rows = []
         for (cell, measured), ids in zip(running, out, strict=True):
+            self.timelines.append(self._timeline(request, cell, measured))
             prediction = self.preparer.tokenizer.decode(ids, skip_special_tokens=True)
             score = METRICS[self.metric].score(prediction, request.references)
             rows.append(
@@ -104,10 +127,20 @@ class Bench:
             )
         return rows
 
+    def _timeline(self, request: Request, cell: Cell, measured: Measured) -> Record:
+        return Record(
+            cell=cell.key, model=cell.model, dataset=cell.dataset, method=cell.method.name,
+            params=cell.method.params, rho=cell.rho, bandwidth=cell.bandwidth.text, request=request.id,
+            timeline=measured.timeline,
+        )  # fmt: skip
+
     def _row(self, request: Request, cell: Cell, **fields: Any) -> Row:
+        rate = cell.bandwidth.resolve(self.bandwidth_unit)
         return Row(
             cell=cell.key, model=cell.model, dataset=cell.dataset, method=cell.method.name,
-            params=cell.method.params, rho=cell.rho, chunks=self.chunks, chunk_tokens=self.chunk_tokens,
+            params=cell.method.params, rho=cell.rho, bandwidth=cell.bandwidth.text,
+            bandwidth_bytes_per_s=rate, bandwidth_unit=self.bandwidth_unit,
+            chunks=self.chunks, chunk_tokens=self.chunk_tokens,
             context_tokens=request.context_tokens, request=request.id, request_sha256=request.sha256,
             metric=self.metric, references=list(request.references), **fields,
         )  # fmt: skip

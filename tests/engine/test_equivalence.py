@@ -24,8 +24,13 @@ class Held:
         self.keys = torch.cat([e.keys for e in entries], 1)
         self.values = torch.cat([e.values for e in entries], 1)
 
-    def layer(self, layer: int) -> KV:
+    def at(self, layer: int) -> KV:
         return KV(self.keys[layer], self.values[layer])
+
+    def layer(self, layer: int) -> list[KV]:
+        """In two pieces, as a request's entries come in several."""
+        kv, half = self.at(layer), self.keys.shape[1] // 2
+        return [KV(kv.keys[:half], kv.values[:half]), KV(kv.keys[half:], kv.values[half:])]
 
 
 class Case:
@@ -97,7 +102,7 @@ def test_one_chunk_stitched_equals_prefill(case: Case) -> None:
     engine, source = case.engine, case.exact()
     at = torch.arange(case.cached)
     for layer in range(engine.layers):
-        kv = source.layer(layer)
+        kv = source.at(layer)
         assert torch.allclose(
             engine.rotate(kv.keys, at), case.full_keys[layer][: case.cached], atol=TOLERANCE
         )
@@ -108,12 +113,12 @@ def test_layer_0_of_stitched_chunks_equals_full_prefill(case: Case) -> None:
     """Keys and values of layer 0 depend on embeddings alone; deeper layers of later chunks do differ."""
     engine, source = case.engine, case.stale()
     at = torch.arange(case.cached)
-    kv = source.layer(0)
+    kv = source.at(0)
     assert torch.allclose(engine.rotate(kv.keys, at), case.full_keys[0][: case.cached], atol=TOLERANCE)
     assert torch.allclose(kv.values, case.full_values[0][: case.cached], atol=TOLERANCE)
     last = engine.layers - 1
     assert not torch.allclose(
-        source.layer(last).values, case.full_values[last][: case.cached], atol=TOLERANCE
+        source.at(last).values, case.full_values[last][: case.cached], atol=TOLERANCE
     )
 
 
@@ -172,7 +177,7 @@ def test_narrowing_between_layers_counts_and_keeps_the_query(case: Case) -> None
     engine.runtime.clear()
     first = engine.fuse(case.ids, case.cached, case.stale(), torch.arange(n), len(case.prefix), narrow)
     assert [len(p) for p in first.positions] == [n, n] + [len(kept)] * (engine.layers - 2)
-    stitched = engine.rotate(case.stale().layer(2).keys, torch.arange(case.cached))[len(case.prefix) :]
+    stitched = engine.rotate(case.stale().at(2).keys, torch.arange(case.cached))[len(case.prefix) :]
     dropped = torch.tensor(sorted(set(range(n)) - set(kept.tolist())))
     at = first.slots.at[dropped + len(case.prefix)]
     assert torch.allclose(engine.runtime.keys(2)[at], stitched[dropped], atol=1e-5)
@@ -196,7 +201,12 @@ def test_narrowing_to_every_position_equals_full_prefill(case: Case, at: int) ->
 def test_a_probe_over_the_exact_cache_gives_full_prefills_query_states(case: Case) -> None:
     engine, source = case.engine, case.exact()
     at = torch.arange(case.cached)
-    states = engine.probe(case.query, case.cached, lambda i: (source.layer(i), at), engine.layers - 1)
+
+    def context(layer: int) -> KV:
+        kv = source.at(layer)
+        return KV(engine.rotate(kv.keys, at), kv.values)
+
+    states = engine.probe(case.query, case.cached, context, engine.layers - 1)
     for layer in range(engine.layers):
         assert torch.allclose(states.keys[layer], case.full_keys[layer][case.cached :], atol=TOLERANCE)
 

@@ -1,0 +1,81 @@
+"""The checks' tables on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from bench.assets.models import resolve
+from bench.checks import kernels, speed
+from bench.checks.fusion import equivalence, fig10_cell
+from bench.engine.engine import Engine
+from bench.errors import UserError
+from bench.runners.run import tokenizer_of
+
+
+def check_speed(models: list[str], rounds: int, console: Console) -> None:
+    """Print recompute cost and overlap of each model, 2,000 context tokens, fp32."""
+    cost = Table(
+        "model", "rho", "TTFT (s)", "full prefill (s)", "ratio", "ratio of operations", "over", box=None
+    )
+    hidden = Table(
+        "model", "method", "rho", "store (MB/s)", "select (s)", "compute (s)", "load (s)", "pipelined (s)",
+        "over", "one by one (s)", box=None,
+    )  # fmt: skip
+    for name in models:
+        model = resolve(name, console.print)
+        stand = speed.Stand(model, Engine(model.path, "float32", 4096), tokenizer_of(model), 2000)
+        for r in speed.recompute_cost(stand, rounds):
+            numbers = (r.ttft_s, r.full_s, r.ratio, r.flops_ratio)
+            cost.add_row(name, f"{r.rho:g}", *(f"{x:.3f}" for x in numbers), f"{r.over:.2f}")
+        for o in speed.overlap(stand, Path.cwd(), ["epic", "qcfuse", "prophetkv"], 0.3, rounds):
+            hidden.add_row(
+                name, o.method, f"{o.rho:g}", f"{o.bytes_per_s / 1e6:.1f}",
+                *(f"{x:.3f}" for x in (o.select_s, o.compute_s, o.load_s, o.pipelined_s)),
+                f"{o.over:.2f}", f"{o.one_by_one_s:.3f}",
+            )  # fmt: skip
+    console.print("Recomputation (EPIC, warm memory) against full prefill; over: 1 is as the operations say")
+    console.print(cost)
+    console.print("Loading as long as computing; over: pipelined / (max(load, compute) + select)")
+    console.print(hidden)
+
+
+def check_gpu(model_name: str, console: Console) -> bool:
+    """Print ceilings, kernels, equivalence and one Fig. 10 cell; returns whether all was right."""
+    if not torch.cuda.is_available():
+        raise UserError("no CUDA device answers here; check-gpu is for a machine with an NVIDIA GPU")
+    limits = kernels.ceilings()
+    console.print(
+        f"{torch.cuda.get_device_name()}: {limits.tflops:.0f} TFLOP/s bf16, "
+        f"{limits.gbytes:.0f} GB/s in memory, {limits.upload_gbytes:.1f} GB/s from the host",
+        highlight=False,
+    )
+    table = Table("kernel", "error", "right", "ms", "torch (ms)", "rate", "of the ceiling", box=None)
+    checks = kernels.kernel_checks(limits)
+    for c in checks:
+        table.add_row(
+            c.name, f"{c.error:.1e}", "yes" if c.right else "NO", f"{c.ms:.3f}", f"{c.reference_ms:.3f}",
+            f"{c.rate:.0f} {c.unit}", f"{c.rate / c.ceiling:.0%}",
+        )  # fmt: skip
+    console.print(table)
+    model = resolve(model_name, console.print)
+    stand = speed.Stand(model, Engine(model.path, "bfloat16", 24_576), tokenizer_of(model), 10_240)
+    same = equivalence(stand.engine, [c[:64] for c in stand.request.chunks[:4]], stand.request.query)
+    console.print(
+        f"logits off full prefill's: {same.everything:.3g} with everything recomputed, "
+        f"{same.exact:.3g} with an exact cache, {same.stale:.3g} with stale ones: "
+        + ("right" if same.right else "WRONG"),
+        highlight=False,
+    )
+    cell = Table("method", "TTFT (ms)", "select", "load", "recompute", "first token", box=None)
+    for name, row in fig10_cell(stand, kernels.RHO).items():
+        parts = ("ttft_s", "select_s", "load_s", "recompute_s", "first_token_s")
+        cell.add_row(name, *(f"{row[part] * 1e3:.1f}" for part in parts))
+    console.print(
+        f"{model_name}, 20 x 512 tokens, rho {kernels.RHO:g}, caches in host memory", highlight=False
+    )
+    console.print(cell)
+    return same.right and all(c.right for c in checks)

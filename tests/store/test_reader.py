@@ -1,0 +1,161 @@
+"""A request's reads: counted once, ahead but not far, and an error in a thread reaches the request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from bench.kv import Entry
+from bench.store import Part, Take
+from bench.store.memory import MemoryStore
+from bench.store.reader import AHEAD, Reader, Reads
+
+LAYERS = 8
+
+
+class Remote(MemoryStore):
+    """A store whose reads go through threads into buffers, are written down, and may be held up or fail."""
+
+    tier = "remote"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[tuple[str, range, tuple[Part, ...]]] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.error: BaseException | None = None
+
+    def read(
+        self, key: str, layers: range, parts: Sequence[Part], take: Take
+    ) -> dict[tuple[int, Part], torch.Tensor]:
+        self.begun.append((key, layers, tuple(parts)))
+        assert self.open.wait(30)
+        if self.error is not None:
+            raise self.error
+        found = super().read(key, layers, parts, take)
+        for at, tensor in found.items():
+            raw = tensor.reshape(-1).view(torch.uint8)
+            buffer = take(-(-len(raw) // 4096) * 4096)[: len(raw)]
+            buffer.copy_(raw)
+            found[at] = buffer.view(tensor.dtype).view(tensor.shape)
+        return found
+
+
+def entry(n: int, seed: int) -> Entry:
+    torch.manual_seed(seed)
+    return Entry(torch.randn(LAYERS, n, 2, 4), torch.randn(LAYERS, n, 2, 4), torch.arange(n))
+
+
+@pytest.fixture
+def store() -> Remote:
+    remote = Remote()
+    remote.put("a", entry(6, 0))
+    remote.put("b", entry(2, 1))
+    return remote
+
+
+def layers_begun(store: Remote) -> set[int]:
+    return {layer for _, layers, _ in store.begun for layer in layers}
+
+
+def test_layers_come_in_pieces_and_are_right(store: Remote) -> None:
+    with Reader(Reads(store, "cpu"), ["a", "b", "a"], LAYERS) as reader:
+        for layer in range(LAYERS):
+            pieces = reader.layer(layer)
+            assert [len(kv.keys) for kv in pieces] == [6, 2, 6]
+            for key, kv in zip("aba", pieces, strict=True):
+                assert torch.equal(kv.keys, store.part(key, layer, "keys"))
+                assert torch.equal(kv.values, store.part(key, layer, "values"))
+    assert sum(load.bytes for load in reader.loads) == reader.bytes_read == LAYERS * 8 * 2 * 4 * 4 * 2
+
+
+def test_loads_run_ahead_but_not_far(store: Remote) -> None:
+    with Reader(Reads(store, "cpu"), ["a", "b"], LAYERS) as reader:
+        for layer in range(LAYERS):
+            reader.layer(layer)
+            assert {at[1] for at in reader._jobs} <= set(range(layer + AHEAD + 1))
+            assert max(at[1] for at in reader._jobs) == min(layer + AHEAD, LAYERS - 1)
+
+
+def test_without_overlap_nothing_is_read_before_it_is_needed(store: Remote) -> None:
+    with Reader(Reads(store, "cpu", overlap=False), ["a", "b"], LAYERS) as reader:
+        reader.ahead(["a", "b"], range(LAYERS))
+        assert not store.begun
+        reader.parts(["a"], 5, "keys")
+        assert layers_begun(store) == {5}
+        for layer in range(3):
+            reader.layer(layer)
+            assert layers_begun(store) == {5, *range(layer + 1)}
+
+
+def test_what_was_read_is_not_read_again_and_counted_once(store: Remote) -> None:
+    with Reader(Reads(store, "cpu"), ["a", "b"], LAYERS) as reader:
+        one = 8 * 2 * 4 * 4  # keys of eight positions
+        reader.parts(["a", "b"], 1, "keys")
+        assert reader.bytes_read == one
+        reader.want("a", range(0, 3))  # all of layers 0 and 2, the values of 1
+        assert reader.bytes_read == one + (6 * 2 * 4 * 4) * 5
+        reader.layer(1)
+        asked = [
+            (key, layer, part) for key, layers, parts in store.begun for layer in layers for part in parts
+        ]
+        assert len(asked) == len(set(asked))
+
+
+def test_layers_of_a_small_entry_are_read_together(store: Remote) -> None:
+    with Reader(Reads(store, "cpu"), ["a"], LAYERS) as reader:
+        reader.ahead(["a"], range(LAYERS))
+        reader.part("a", LAYERS - 1, "values")
+        assert store.begun == [("a", range(LAYERS), ("keys", "values"))]
+
+
+@pytest.mark.parametrize("error", [OSError("the cable is out"), SystemExit(3), MemoryError()])
+def test_an_error_in_a_reading_thread_is_raised_where_its_result_is_needed(
+    store: Remote, error: BaseException
+) -> None:
+    reads = Reads(store, "cpu")
+    store.error = error
+    with pytest.raises(type(error)), Reader(reads, ["a"], LAYERS) as reader:
+        reader.layer(0)
+    store.error = None
+    with Reader(reads, ["a"], LAYERS) as reader:  # the threads go on
+        assert torch.equal(reader.layer(0)[0].keys, store.part("a", 0, "keys"))
+
+
+def test_leaving_waits_for_reads_under_way_and_drops_the_others(store: Remote) -> None:
+    store.open.clear()
+    reads = Reads(store, "cpu")
+    reader = Reader(reads, ["a"], LAYERS)
+    for layer in range(LAYERS):
+        reader.want("a", range(layer, layer + 1))
+    threading.Timer(0.05, store.open.set).start()
+    reader.__exit__()
+    assert len(store.begun) < LAYERS
+    held = sum(map(len, reads.buffers._free.values()))
+    assert held == 2 * len(store.begun), "every buffer is back"
+
+
+def test_a_buffer_is_used_again_only_after_its_layer(store: Remote) -> None:
+    reads = Reads(store, "cpu")
+    with Reader(reads, ["a", "b"], LAYERS) as reader:
+        for layer in range(LAYERS):
+            pieces = reader.layer(layer)
+            for ahead in range(layer, min(LAYERS, layer + AHEAD + 1)):
+                reader.part("a", ahead, "keys")  # all that may be in flight has come
+            assert torch.equal(pieces[0].keys, store.part("a", layer, "keys"))
+            assert torch.equal(pieces[1].values, store.part("b", layer, "values"))
+    assert reads.buffers.allocated <= (AHEAD + 2) * 4 * 4096, "far less than eight layers of buffers"
+
+
+def test_loads_tell_stage_and_order(store: Remote) -> None:
+    with Reader(Reads(store, "cpu"), ["a"], LAYERS) as reader:
+        reader.part("a", 2, "keys")
+        reader.stage = "fuse"
+        for layer in range(LAYERS):
+            reader.layer(layer)
+    assert [load.stage for load in reader.loads].count("select") == 1
+    assert all(load.began <= load.ended for load in reader.loads)
+    assert sorted(load.first for load in reader.loads if "values" in load.parts) == list(range(LAYERS))
