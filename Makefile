@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PROFILE ?= smoke
-RUN ?= results/fig10-$(PROFILE)
+FIGURES := fig01 fig09 fig10 fig13
 ARGS ?=
 BIN := $(VENV)/bin
 KIND := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help setup fetch reproduce-fig10 test test-fast lint bench clean
+.PHONY: help setup fetch $(FIGURES:%=reproduce-%) test test-fast lint bench bench-compare check-speed check-gpu clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -37,8 +37,12 @@ $(VENV)/.ready-gpu: requirements/gpu.txt pyproject.toml
 fetch: setup ## get the default models and RULER's essays into the cache
 	$(BIN)/qcbench fetch
 
-reproduce-fig10: fetch ## Fig. 10 and 11 - install, fetch, run, plot (PROFILE=tiny|smoke|cpu|lite|paper)
-	$(BIN)/qcbench run fig10 --profile $(PROFILE) --out $(RUN) $(ARGS)
+reproduce-fig10: ## Fig. 10 and 11 - install, fetch, run, plot (PROFILE=tiny|smoke|cpu|lite|paper)
+reproduce-fig01: ## Fig. 1 - where the time to first token goes
+reproduce-fig09: ## Fig. 9 - the pipeline as measured, a request's timeline
+reproduce-fig13: ## Fig. 13 - time to first token against storage bandwidth
+$(FIGURES:%=reproduce-%): reproduce-%: fetch
+	$(BIN)/qcbench run $* --profile $(PROFILE) --out $(or $(RUN),results/$*-$(PROFILE)) $(ARGS)
 
 test: fetch lint ## everything - linters, types, all tests
 	$(BIN)/python -m pytest $(ARGS)
@@ -51,8 +55,17 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: fetch ## benchmarks (nothing else should run meanwhile)
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only $(ARGS)
+bench: fetch ## benchmarks, saved as a baseline (nothing else should run meanwhile)
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-autosave $(ARGS)
+
+bench-compare: fetch ## benchmarks beside the last saved baseline, or BASELINE=0003
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-compare$(BASELINE:%==%) $(ARGS)
+
+check-speed: fetch ## is recomputing as cheap as its arithmetic, is loading hidden (ten minutes on two cores)
+	$(BIN)/qcbench check speed $(ARGS)
+
+check-gpu: fetch ## on a GPU - equivalence, kernels and their ceilings, one Fig. 10 cell
+	$(BIN)/qcbench check gpu $(ARGS)
 
 clean: ## remove the environment (results, reports and the cache stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info

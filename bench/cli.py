@@ -65,6 +65,22 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int)
     run.add_argument("--dtype", choices=["auto", "float32", "bfloat16"])
     run.add_argument("--store", choices=["memory", "disk"], help="tier of the chunk store")
+    run.add_argument(
+        "--bandwidth",
+        type=_names,
+        help="throttles of the store: none, 250MB/s, or 1.5x (1x: loading takes as long as full prefill)",
+    )
+    run.add_argument(
+        "--throttle",
+        choices=["bucket", "kernel"],
+        help="who slows reads: a token bucket, or the kernel (cgroup v2)",
+    )
+    run.add_argument("--read-latency-ms", type=float, help="added to every read under a token bucket")
+    run.add_argument("--store-limit-gb", type=float, help="size limit of the disk tier")
+    run.add_argument(
+        "--no-overlap", dest="overlap", action="store_const", const=False,
+        help="load each layer where it is needed and not before: the comparison for the pipeline",
+    )  # fmt: skip
     run.add_argument("--longbench", type=Path, help="LongBench's data.zip or a folder of JSONL files")
     run.add_argument(
         "--dry-run", action="store_true", help="print cells, requests, disk and time, run nothing"
@@ -77,9 +93,36 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path)
     report.set_defaults(do=_report)
 
+    timeline = commands.add_parser("timeline", help="draw what ran when for one request, and write a trace")
+    timeline.add_argument("run", type=Path, help="run folder")
+    timeline.add_argument("--request", help="id of a recorded request (default: the first)")
+    timeline.add_argument("--model", help="default: the first recorded")
+    timeline.add_argument("--dataset", help="default: the first recorded")
+    timeline.add_argument(
+        "--method", type=_names, default=[], help="names, such as epic,qcfuse (default: all)"
+    )
+    timeline.add_argument("--bandwidth", help="as in the rows, such as 1.5x (default: the slowest)")
+    timeline.add_argument("--rho", type=float, help="default: the lowest")
+    timeline.add_argument("--out", type=Path, help="default: reports/NAME OF THE RUN FOLDER")
+    timeline.set_defaults(do=_timeline)
+
     fetch = commands.add_parser("fetch", help="get models and text into the cache")
-    fetch.add_argument("models", nargs="*", default=["smollm2-135m", "qwen2.5-coder-0.5b"])
+    fetch.add_argument("models", nargs="*", help="default: both default models")
     fetch.set_defaults(do=_fetch)
+
+    store = commands.add_parser("store", help="chunk stores to and from safetensors files")
+    store.add_argument("what", choices=["export", "import"])
+    store.add_argument(
+        "source", type=Path, help="export: a store folder (RUN/store); import: a folder of files"
+    )
+    store.add_argument("target", type=Path)
+    store.set_defaults(do=_store)
+
+    check = commands.add_parser("check", help="measure this machine: is fusion fast here, is this GPU right")
+    check.add_argument("what", choices=["speed", "gpu"])
+    check.add_argument("--models", type=_names, help="default: both default models; gpu: the larger")
+    check.add_argument("--rounds", type=int, default=5)
+    check.set_defaults(do=_check)
 
     methods = commands.add_parser("methods", help="list the methods")
     methods.set_defaults(do=_methods)
@@ -101,7 +144,9 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     sweep = resolve(
         args.experiment, args.profile, models=args.models, datasets=args.datasets, methods=args.methods,
         rho=args.rho, requests=args.requests, chunks=args.chunks, chunk_tokens=args.chunk_tokens,
-        seed=args.seed, dtype=args.dtype, store=args.store,
+        seed=args.seed, dtype=args.dtype, store=args.store, bandwidth=args.bandwidth,
+        throttle=args.throttle, read_latency_ms=args.read_latency_ms, store_limit_gb=args.store_limit_gb,
+        overlap=args.overlap,
     )  # fmt: skip
     out = args.out or Path("results") / f"{args.experiment}-{args.profile}"
     failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)
@@ -122,14 +167,43 @@ def _report(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _timeline(args: argparse.Namespace, console: Console) -> int:
+    from bench.results.recorded import Wanted
+    from bench.results.report_timeline import write_timeline
+
+    wanted = Wanted(args.request, args.model, args.dataset, args.method, args.bandwidth, args.rho)
+    write_timeline(args.run, wanted, args.out or Path("reports") / args.run.name, console)
+    return 0
+
+
 def _fetch(args: argparse.Namespace, console: Console) -> int:
     from bench.assets.haystack import essays
-    from bench.assets.models import resolve
+    from bench.assets.models import DEFAULTS, resolve
 
-    for name in args.models:
+    for name in args.models or DEFAULTS:
         console.print(f"{name}: {resolve(name, console.print).path}", highlight=False, soft_wrap=True)
     text, digest = essays()
     console.print(f"essays: {len(text.split())} words, sha256 {digest[:16]}", highlight=False)
+    return 0
+
+
+def _store(args: argparse.Namespace, console: Console) -> int:
+    from bench.store.exchange import export_store, import_store
+
+    move = export_store if args.what == "export" else import_store
+    console.print(
+        f"{move(args.source, args.target)} entries, {args.source} to {args.target}", highlight=False
+    )
+    return 0
+
+
+def _check(args: argparse.Namespace, console: Console) -> int:
+    from bench.assets.models import DEFAULTS
+    from bench.checks.show import check_gpu, check_speed
+
+    if args.what == "gpu":
+        return 0 if check_gpu((args.models or DEFAULTS)[-1], console) else 1
+    check_speed(args.models or DEFAULTS, args.rounds, console)
     return 0
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
+from tests._timelines import record as timeline_record
+from tests._timelines import write_timelines
 
 Cli = Callable[..., str]
 
@@ -81,7 +83,7 @@ def test_wrong_options(wrong: Cli, small: list[object], options: dict[str, objec
 
 def test_unknown_command_and_experiment(wrong: Cli) -> None:
     assert "nope" in wrong("nope")
-    assert "unknown experiment 'nope'; known: fig10" in wrong("run", "nope")
+    assert "unknown experiment 'nope'; known: fig01, fig09, fig10" in wrong("run", "nope")
     assert "unknown dataset 'nope'" in wrong("datasets", "nope")
 
 
@@ -173,6 +175,24 @@ def test_a_folder_with_rows_but_no_description(wrong: Cli, small: list[object], 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "rows.jsonl").write_text("{}\n")
     assert "no run.json" in wrong(*small)
+
+
+def test_timelines_that_are_not_there(wrong: Cli, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    assert "timelines.jsonl: no such file" in wrong("timeline", run)
+    (run / "timelines.jsonl").write_text("")
+    assert "holds no timeline" in wrong("timeline", run)
+    write_timelines([timeline_record(request="multihop-0-0"), timeline_record(request="multihop-0-1")], run)
+    line = wrong("timeline", run, "--request", "multihop-0-7")
+    assert "'multihop-0-7' was not recorded; recorded: multihop-0-0, multihop-0-1" in line
+    assert "no timeline of nope; recorded: qcfuse" in wrong("timeline", run, "--method", "nope,qcfuse")
+    assert "recorded: model-a, multihop" in wrong("timeline", run, "--dataset", "ruler/mq")
+    assert "recorded: model-a, multihop" in wrong("timeline", run, "--model", "nope")
+    assert "at bandwidth 3x; recorded: 1.5x" in wrong("timeline", run, "--bandwidth", "3x")
+    assert "at rho 0.5; recorded: 0.3" in wrong("timeline", run, "--rho", "0.5")
+    assert "--rho" in wrong("timeline", run, "--rho", "much")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["run", "timelines.jsonl"]
 
 
 def test_a_report_of_nothing(wrong: Cli, tmp_path: Path) -> None:

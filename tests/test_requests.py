@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from bench import requests
+from bench import turn as turns
 from bench.errors import UserError
 from bench.requests import build_requests, dataset_of, recurring_share
 from tests._tokenizer import SPECIAL, tiny_tokenizer
@@ -64,13 +65,13 @@ def test_ids_decode_to_the_whole_prompt(tmp_path: Path) -> None:
 def test_segments_are_tokenised_apart_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "The town lies on a river. It is green."
     seen: list[str] = []
-    original = requests._Turn.text
+    original = turns.Turn.text
 
     def spy(turn: Any, text: str) -> Any:
         seen.append(text)
         return original(turn, text)
 
-    monkeypatch.setattr(requests._Turn, "text", spy)
+    monkeypatch.setattr(turns.Turn, "text", spy)
     r = one(mine(tmp_path, text), 1, 500)
     assert seen == [text]
     assert list(r.chunks[0]) == ids(text)
@@ -91,7 +92,7 @@ def test_special_tokens_in_a_text_stay_text(tmp_path: Path, special: str) -> Non
 @settings(deadline=None, max_examples=40)
 @given(st.text(min_size=1, max_size=60), st.integers(1, 12))
 def test_chunks_are_slices_of_the_contexts_ids(text: str, size: int) -> None:
-    turn = requests._Turn(tiny_tokenizer())
+    turn = turns.Turn(tiny_tokenizer())
     sample = requests.Sample("s", "", text, "", ("x",), 1)
     whole = ids(text)
     r, _ = requests._request(sample, "d", turn, -(-len(whole) // size), size)
@@ -103,7 +104,7 @@ def test_chunks_are_slices_of_the_contexts_ids(text: str, size: int) -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=60), st.integers(0, 40))
 def test_cut_and_tail_never_exceed_n_tokens(text: str, n: int) -> None:
-    fit = requests._Turn(tiny_tokenizer()).fit(n)
+    fit = turns.Turn(tiny_tokenizer()).fit(n)
     first, last = fit.cut(text, n), fit.tail(text, n)
     assert text.startswith(first)
     assert text.endswith(last)
@@ -189,12 +190,12 @@ def test_a_users_own_file_and_its_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("nope", {}, "unknown dataset 'nope'; there are: longbench, multihop, ruler"),
+        ("nope", {}, "unknown dataset 'nope'; there are: longbench, multihop, ruler, spans"),
         ("ruler", {}, "there are: ruler/single, ruler/mq, ruler/mv, ruler/vt"),
         ("ruler/cwe", {}, "unknown task 'ruler/cwe'"),
         ("multihop/x", {}, "there are: multihop"),
         ("multihop", {"hop": 1}, "no parameter 'hop'; it has: hops, rivals"),
-        ("longbench/musique", {"_facts": {}}, "no parameter '_facts'; it has: path, truncation"),
+        ("longbench/musique", {"_facts": {}}, "no parameter '_facts'; it has: path, sha256, truncation"),
         ("./gone.py", {}, "no file ./gone.py"),
     ],
 )

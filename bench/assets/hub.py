@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import huggingface_hub
@@ -19,6 +20,7 @@ SECONDS = 5.0  # how long the hub may take to answer at all
 # second copy of the weights (Mistral's consolidated.safetensors).
 _WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 _UNWANTED = ["*/*", "consolidated*"]
+Kind = Literal["model", "dataset"]
 
 
 class NoAnswerError(Exception):
@@ -31,8 +33,8 @@ def is_offline() -> bool:
     return asked.upper() in {"1", "ON", "YES", "TRUE"} or bool(huggingface_hub.constants.HF_HUB_OFFLINE)
 
 
-def ask(repo: str, revision: str | None = None, seconds: float = SECONDS) -> None:
-    """Return when the hub knows the model repository.
+def ask(repo: str, revision: str | None = None, seconds: float = SECONDS, kind: Kind = "model") -> None:
+    """Return when the hub knows the repository.
 
     Raises `NoAnswerError` within `seconds`, and `UserError` when the hub says that the repository does not
     exist or needs a login.
@@ -43,7 +45,9 @@ def ask(repo: str, revision: str | None = None, seconds: float = SECONDS) -> Non
 
     def request() -> None:
         try:
-            huggingface_hub.HfApi().model_info(repo, revision=revision, timeout=seconds)
+            api = huggingface_hub.HfApi()
+            info = api.model_info if kind == "model" else api.dataset_info
+            info(repo, revision=revision, timeout=seconds)
             outcome.append(None)
         except Exception as error:  # handed to the waiting thread, which sorts it
             outcome.append(error)
@@ -54,7 +58,7 @@ def ask(repo: str, revision: str | None = None, seconds: float = SECONDS) -> Non
     asking.join(seconds)
     error = outcome[0] if outcome else NoAnswerError(f"no answer within {seconds:g} s")
     if error is not None:
-        raise _sorted_out(repo, error) from error
+        raise _sorted_out(repo, error, kind) from error
 
 
 def snapshot(repo: str, say: cache.Say = cache.silent) -> tuple[Path, str]:
@@ -90,20 +94,27 @@ def snapshot(repo: str, say: cache.Say = cache.silent) -> tuple[Path, str]:
     return Path(found), Path(found).name
 
 
-def file(repo: str, name: str, revision: str, folder: Path, say: cache.Say = cache.silent) -> Path:
-    """One file at a fixed revision: from the hub's own cache, else downloaded into `folder`.
+def file(
+    repo: str,
+    name: str,
+    revision: str,
+    folder: Path | None,
+    say: cache.Say = cache.silent,
+    kind: Kind = "model",
+) -> Path:
+    """One file of a revision: from the hub's own cache, else downloaded into `folder` (None: that cache).
 
     Raises `NoAnswerError` when it cannot be had for a reason that lies with the hub or the way to it.
     """
-    cached = huggingface_hub.try_to_load_from_cache(repo, name, revision=revision)
+    cached = huggingface_hub.try_to_load_from_cache(repo, name, revision=revision, repo_type=kind)
     if isinstance(cached, str):
         return Path(cached)
     try:
-        ask(repo, revision)
+        ask(repo, revision, kind=kind)
         say(f"downloading {name} from the hub ({repo})")
         return Path(
             huggingface_hub.hf_hub_download(
-                repo, name, revision=revision, local_dir=folder, etag_timeout=SECONDS
+                repo, name, revision=revision, local_dir=folder, etag_timeout=SECONDS, repo_type=kind
             )
         )
     except UserError as error:
@@ -127,12 +138,12 @@ def _require_space_for(repo: str, say: cache.Say) -> None:
         cache.require_space(store, missing, "HF_HOME")
 
 
-def _sorted_out(repo: str, error: Exception) -> Exception:
+def _sorted_out(repo: str, error: Exception, kind: Kind = "model") -> Exception:
     """The error to raise for what asking the hub came to."""
     if isinstance(error, errors.GatedRepoError):
         return UserError(f"{repo} is gated: accept its licence on the hub, then log in (hf auth login)")
     if isinstance(error, (errors.RepositoryNotFoundError, errors.RevisionNotFoundError)):
-        return UserError(f"the Hugging Face hub has no model {repo} (a private one needs hf auth login)")
+        return UserError(f"the Hugging Face hub has no {kind} {repo} (a private one needs hf auth login)")
     if isinstance(error, errors.HFValidationError):
         return UserError(f"{repo} is not a valid hub name: {_first_line(error)}")
     if isinstance(error, (NoAnswerError, httpx.HTTPError, OSError)):

@@ -61,6 +61,9 @@ BUILT_IN: dict[str, BuiltIn] = {
     ),
 }
 
+DEFAULTS = list(BUILT_IN)
+"""What `qcbench fetch` gets."""
+
 
 def resolve(model: str, say: cache.Say = cache.silent) -> ModelRef:
     """Find a model, fetching and converting it when it is not here yet.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -73,14 +75,25 @@ def say(ax: Axes, message: str, *, warning: bool = False) -> None:
 
 
 def build(
-    shape: tuple[int, int], points: pd.DataFrame, caption: str, x_label: str, y_label: str = ""
+    shape: tuple[int, int],
+    points: pd.DataFrame,
+    caption: str,
+    x_label: str,
+    y_label: str = "",
+    *,
+    legends: tuple[Sequence[Artist], Sequence[Artist]] | None = None,
+    panel_inches: float | None = None,
 ) -> tuple[Figure, Axeses]:
-    """An empty grid of panels (rows, columns); the legend above it and the caption below, off the data."""
+    """An empty grid of panels (rows, columns); the legend above it and the caption below, off the data.
+
+    `legends` takes the place of the methods and the marker sizes of rho, `panel_inches` that of a panel's
+    height.
+    """
     rows, columns = shape
     width = 5.0 if columns == 1 else PAGE if columns <= 4 else 1.7 * columns
     scale = _scale(width)
     row = LEGEND_ROW * scale
-    methods, ratios = _method_handles(points), _rho_handles(points)
+    methods, ratios = legends or (_method_handles(points), _rho_handles(points))
     widest = max((len(str(handle.get_label())) for handle in methods), default=0) * 0.058 * scale + 0.42
     per_row = max(1, min(len(methods), int((width - 0.2) / widest)))
     per_row = math.ceil(len(methods) / math.ceil(max(len(methods), 1) / per_row))
@@ -89,7 +102,7 @@ def build(
     lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(width * 20.5 / scale))]
     caption_height = 0.08 + 0.125 * scale * len(lines)
     below = caption_height + 0.17 * scale
-    height = rows * (2.6 if columns == 1 else 1.95) + above + below
+    height = rows * (panel_inches or (2.6 if columns == 1 else 1.95)) + above + below
     figure = Figure(figsize=(width, height), layout="constrained")
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
@@ -212,12 +225,12 @@ def _rho_handles(points: pd.DataFrame) -> list[Line2D]:
     return [Line2D([], [], **grey, markersize=marker_size(rho), label=f"ρ = {rho:g}") for rho in rhos[:8]]
 
 
-def _legend(figure: Figure, handles: list[Line2D], columns: int, below_top: float) -> None:
+def _legend(figure: Figure, handles: Sequence[Artist], columns: int, below_top: float) -> None:
     if not handles:
         return
     size = TEXT * _scale(figure.get_figwidth())
     legend = figure.legend(
-        handles=handles, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, 1.0 - below_top),
+        handles=list(handles), ncols=columns, loc="upper center", bbox_to_anchor=(0.5, 1.0 - below_top),
         frameon=False, fontsize=size, columnspacing=1.2, handletextpad=0.4, labelspacing=0.3,
         borderpad=0.0, borderaxespad=0.0,
     )  # fmt: skip

@@ -47,6 +47,12 @@ _OTHERS = [
 ]
 
 
+STAGES = {"select": "#B5446E", "load": "#6FB1D6", "recompute": "#5B6B7F", "first token": "#C9B458"}
+"""One colour a stage of the time to first token, in every figure of stages; no method has one of them."""
+WAITING = "#FFFFFF"
+"""Waiting: white, with hatches in the colour of the stage that waits."""
+
+
 def order(methods: Iterable[str]) -> list[str]:
     """Methods in the order of every legend and table: built-in ones first, then by name."""
     built_in = list(_BUILT_IN)

@@ -1,20 +1,30 @@
-"""The reports of a finished run: figures, summary, terminal table."""
+"""The reports of a finished run: which experiment has which figures and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from bench.errors import UserError
-from bench.figures import fig10, fig11
+from bench.results import report_bandwidth, report_quality, report_stages, report_timeline
 from bench.results.reader import read_rows, read_run_info
-from bench.results.summary import summarise, write_summary_csv
-from bench.results.table import print_table
+from bench.results.run_folder import RunFolder
+
+Report = Callable[[RunFolder, Path, Console], list[Path]]
+
+REPORTS: dict[str, Report] = {
+    "fig01": report_stages.write,
+    "fig09": report_timeline.write,
+    "fig10": report_quality.write,
+    "fig13": report_bandwidth.write,
+}
+"""By experiment, as `run.json` names it; any other has what fig10 has."""
 
 
 def write_reports(run: Path, out: Path, console: Console) -> list[Path]:
-    """Write fig10 and fig11 (png, svg) and summary.csv into `out`, print the table to `console`.
+    """Write the figures and tables of the run's experiment into `out`, print its tables to `console`.
 
     Reads the run's folder only; returns the paths written. Raises `UserError` where the run has
     no rows or cannot be read.
@@ -22,10 +32,5 @@ def write_reports(run: Path, out: Path, console: Console) -> list[Path]:
     frame, run_info = read_rows(run), read_run_info(run)
     if frame.empty:
         raise UserError(f"{run / 'rows.jsonl'}: holds no row; run the experiment first")
-    summary = summarise(frame)
-    print_table(frame, run_info, console, summary)
-    return [
-        *fig10.plot(frame, run_info, out, summary),
-        *fig11.plot(frame, run_info, out),
-        write_summary_csv(frame, out / "summary.csv", summary),
-    ]
+    report = REPORTS.get(str(run_info.get("experiment")), report_quality.write)
+    return report(RunFolder(run, frame, run_info), out, console)

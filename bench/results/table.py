@@ -44,7 +44,7 @@ def print_table(
         style="dim",
         markup=False,
     )
-    _remarks(frame, run_info, console)
+    print_remarks(frame, run_info, console)
 
 
 def _points(points: pd.DataFrame, model: str, datasets: list[str]) -> Table:
@@ -99,7 +99,7 @@ def _cell(line: dict[Any, Any] | None) -> str:
         return "-"
     if not line["n"]:
         return "[red]failed[/red]" if line["n_failed"] else "skipped"
-    parts = [_number(line["score"], "{:.3f}"), _seconds(line["ttft_s"]), _number(line["speedup"], "{:.2f}x")]
+    parts = [_number(line["score"], "{:.3f}"), seconds(line["ttft_s"]), _number(line["speedup"], "{:.2f}x")]
     return " ".join(parts)
 
 
@@ -119,13 +119,15 @@ def _number(value: float, form: str, missing: str = "-") -> str:
     return missing if pd.isna(value) else form.format(value)
 
 
-def _seconds(value: float) -> str:
+def seconds(value: float) -> str:
+    """ "1.23 s", "456 ms", "-" where it is not known."""
     if pd.isna(value):
         return "-"
     return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.0f} ms"
 
 
-def _remarks(frame: pd.DataFrame, run_info: dict[str, Any], console: Console) -> None:
+def print_remarks(frame: pd.DataFrame, run_info: dict[str, Any], console: Console) -> None:
+    """Print the counts of rows by status, errors, the datasets' notes, and alarms."""
     counts = frame["status"].value_counts()
     console.print(", ".join(f"{counts.get(name, 0)} {name}" for name in ("ok", "failed", "oom", "skipped")))
     bad = frame[frame["status"].isin(["failed", "oom"])]

@@ -1,0 +1,44 @@
+"""The timeline of a request as picture and trace: the report of fig09, and the command `timeline`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.figures import timeline
+from bench.results.recorded import Wanted, choose, read_timelines, title
+from bench.results.report_stages import print_stages
+from bench.results.run_folder import RunFolder
+from bench.results.stages import stages, write_csv
+from bench.results.summary import write_summary_csv
+from bench.results.table import print_remarks
+from bench.results.trace import write_trace
+
+
+def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
+    """Write the first recorded request's timeline (fig09: png, svg, trace), stages.csv and summary.csv."""
+    lines = stages(run.frame)
+    print_stages(lines, console)
+    print_remarks(run.frame, run.info, console)
+    return [
+        *write_timeline(run.path, Wanted(), out, console, "fig09"),
+        write_csv(lines, out / "stages.csv"),
+        write_summary_csv(run.frame, out / "summary.csv"),
+    ]
+
+
+def write_timeline(run: Path, wanted: Wanted, out: Path, console: Console, name: str = "") -> list[Path]:
+    """Write NAME.png, NAME.svg and NAME.trace.json into `out`, NAME being "timeline-" and the request's id.
+
+    Raises `UserError` where the run has no such timeline.
+    """
+    records = choose(read_timelines(run), wanted)
+    name = name or f"timeline-{records[0].request.replace('/', '-')}"
+    paths = [*timeline.plot(records, out, name), write_trace(records, out / f"{name}.trace.json")]
+    console.print(
+        f"{title(records)}: {paths[0]}, {paths[-1]} (open it at ui.perfetto.dev)",
+        markup=False,
+        soft_wrap=True,
+    )
+    return paths
