@@ -30,7 +30,7 @@ class Entry:
     """A position-independent cache: keys before RoPE (after q/k-norm) and values, of every layer.
 
     keys and values [L, n, Hkv, D]; positions [n] int64, chunk-local: 0..n-1 for a whole chunk, fewer
-    for a set of positions packed apart (QCFuse's anchors).
+    for a set of positions packed apart (QCFuse's anchors), [L, n] where each layer has its own set.
     """
 
     keys: torch.Tensor
@@ -38,6 +38,9 @@ class Entry:
     positions: torch.Tensor
 
     def packed(self, positions: torch.Tensor) -> Entry:
-        """The entry of some of the positions only (indices into this one), in sorted order."""
+        """The entry of some of the positions only (indices [k], or [L, k] for each layer), sorted."""
         at = positions.sort().values
+        if at.ndim == 2:
+            layer = torch.arange(len(at))[:, None]
+            return Entry(self.keys[layer, at], self.values[layer, at], self.positions[at])
         return Entry(self.keys[:, at].contiguous(), self.values[:, at].contiguous(), self.positions[at])

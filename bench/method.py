@@ -7,9 +7,10 @@ whatever a selector looks at before recomputation starts is loaded, timed and co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from decimal import Decimal
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
@@ -17,7 +18,9 @@ from bench.kernels.attention_mass import Reduce
 from bench.kv import KV, States
 from bench.request import Request
 
-__all__ = ["KV", "Chunk", "Method", "Request", "States", "View", "per_chunk", "top"]
+__all__ = ["KV", "Chunk", "Method", "Request", "Softmax", "States", "View", "budget_of", "per_chunk", "top"]
+
+Softmax = Literal["global", "context", "chunk"]
 
 
 class View(Protocol):
@@ -29,27 +32,36 @@ class View(Protocol):
     """The method's own `profile`, averaged over the calibration requests; empty without one."""
 
     def probe(
-        self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = ()
-    ) -> States:
+        self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = (),
+        question_only: bool = False,
+    ) -> States:  # fmt: skip
         """Run the user query U over a context cache, up to and including `last_layer`.
 
         `context` is "all" (the whole stitched cache), the name of a position set from `prepare`, or
         None (no retrieved context). The instruction S is always visible, U keeps its positions
         after the full context. Loads keys and values of what is visible, layer by layer; in parallel
-        come the context keys of the layers in `fetch`, for `attention` afterwards.
+        come the context keys of the layers in `fetch`, for `attention` afterwards. With `question_only`
+        the question's own tokens run, at their positions, without the rest of U.
         """
 
     def attention(
         self, states: States, layer: int, *, heads: Reduce = "mean", tokens: Reduce = "mean",
-        softmax: Literal["global", "chunk"] = "global",
+        softmax: Softmax = "global",
     ) -> torch.Tensor:  # fmt: skip
-        """Attention mass [N] each context position gets from U at a layer. Loads that layer's keys."""
+        """Attention mass [N] each context position gets from U at a layer. Loads that layer's keys.
+
+        The softmax runs over S, the context and, causally, U's own keys ("global"), over S and the
+        context ("context"), or inside each chunk ("chunk").
+        """
 
     def keys(self, layer: int) -> torch.Tensor:
         """Stitched context keys at a layer, [N, Hkv, D], after Pi. Loads them."""
 
     def values(self, layer: int) -> torch.Tensor:
         """Stitched context values at a layer, [N, Hkv, D]. Loads them."""
+
+    def exact(self, layer: int) -> KV:
+        """For controls alone: what full prefill has in place of `keys` and `values`; costs a full prefill."""
 
 
 class Chunk(Protocol):
@@ -59,25 +71,47 @@ class Chunk(Protocol):
     def ids(self) -> Sequence[int]:
         """The chunk's token ids."""
 
+    @property
+    def layers(self) -> int:
+        """L, the number of layers."""
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without special tokens."""
 
     def ask(self, query: Sequence[int]) -> View:
         """A view of this chunk alone as the context, with `query` as the user query."""
 
+    def recent(self, window: int) -> list[torch.Tensor]:
+        """Attention mass [n - window] that the chunk's last `window` tokens give to those before them,
+        mean over heads and tokens, a layer."""
+
 
 @dataclass
 class Method:
-    """A cache-fusion method. Fields of the dataclass are its parameters.
+    """A cache-fusion method. Fields of the dataclass are its parameters, their defaults the paper's rule.
 
     A file in `methods/` (or a user's own) defines one subclass and names it `METHOD`; the first line
     of its docstring is what `qcbench methods` shows.
     """
 
+    released: ClassVar[Mapping[str, Any]] = {}
+    """The parameters that follow the released code where it differs: `name[variant=released]`."""
+    mask = "exact"
+    """A field of that name may choose "released": rows then see keys as in codes with a bottom-right
+    aligned mask, later ones included."""
+
     uses_cache: ClassVar[bool] = True
     """False for full prefill: no cached chunk is read."""
     rho: ClassVar[float | None] = None
     """A fixed recomputation ratio; None where rho is swept."""
+
+    def nominal(self, chunk_tokens: int) -> float | None:
+        """The one rho of a method that is not swept, given the size of a chunk."""
+        return self.rho
+
+    def budget(self, request: Request, rho: float) -> int:
+        """How many context positions to recompute: floor(rho N) (eq. 8)."""
+        return budget_of(rho, request.context_tokens)
 
     def select(self, request: Request, view: View, budget: int) -> torch.Tensor:
         """Choose the context positions P to recompute, [budget] int64 in any order (eq. 11)."""
@@ -114,11 +148,27 @@ def top(scores: torch.Tensor | Sequence[float], k: int) -> torch.Tensor:
     return scores.argsort(descending=True, stable=True)[:k]
 
 
-def per_chunk(request: Request, budget: int) -> list[int]:
-    """Share a budget among the chunks in proportion to their lengths, exactly (largest remainder)."""
-    n = request.context_tokens
-    shares = [budget * len(c) // n for c in request.chunks]
-    rests = [budget * len(c) % n for c in request.chunks]
+def per_chunk(request: Request, budget: int, without_first: bool = False) -> list[int]:
+    """Share a budget among the chunks in proportion to their lengths, exactly (largest remainder).
+
+    `without_first` gives the first chunk only what the others have no room for.
+    """
+    lengths = [len(c) for c in request.chunks]
+    if without_first:
+        first = max(0, budget - sum(lengths[1:]))
+        return [first, *_shares(lengths[1:], budget - first)]
+    return _shares(lengths, budget)
+
+
+def _shares(lengths: Sequence[int], budget: int) -> list[int]:
+    n = sum(lengths)
+    shares = [budget * length // n for length in lengths]
+    rests = [budget * length % n for length in lengths]
     for i in sorted(range(len(shares)), key=lambda i: (-rests[i], i))[: budget - sum(shares)]:
         shares[i] += 1
     return shares
+
+
+def budget_of(rho: float, context_tokens: int) -> int:
+    """floor(rho N) (QCFuse, eq. 8), in decimal so that 0.3 x 510 is 153."""
+    return int(Decimal(str(rho)) * context_tokens)

@@ -24,7 +24,7 @@ class NamedMethod:
     name: str
     method: Method
     params: dict[str, Any]
-    """The parameters that differ from the defaults."""
+    """The variant if it is not the paper's, and the parameters that differ from the variant's."""
     source_sha256: str
 
     @property
@@ -54,6 +54,11 @@ def method_of(spec: str) -> NamedMethod:
     if not (inspect.isclass(cls) and issubclass(cls, Method)):
         raise UserError(f"{module.__file__}: define METHOD = <your subclass of bench.method.Method>")
     params = _params(written, spec)
+    variant = params.pop("variant", "paper")
+    if variant != "paper" and not (variant == "released" and cls.released):
+        known = "paper or released" if cls.released else "paper alone: no code of it differs"
+        raise UserError(f"method {spec!r}: variant {variant!r}; there is {known}")
+    chosen = dict(cls.released) if variant == "released" else {}
     unknown = set(params) - {f for f in cls.__dataclass_fields__ if not f.startswith("_")}
     if unknown:
         known = ", ".join(cls.__dataclass_fields__) or "none"
@@ -62,14 +67,16 @@ def method_of(spec: str) -> NamedMethod:
     if bare:
         raise UserError(f"{module.__file__}: give {', '.join(bare)} a default")
     try:
-        method = TypeAdapter(cls).validate_python(params)
+        bases = TypeAdapter(cls).validate_python(chosen)
+        method = TypeAdapter(cls).validate_python({**chosen, **params})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UserError(f"method {spec!r}: {where}: {first['msg']}") from error
     source = Path(str(module.__file__)).read_bytes()
-    defaults = asdict(cls())
-    different = {k: v for k, v in asdict(method).items() if defaults[k] != v}
+    base = asdict(bases)
+    different: dict[str, Any] = {} if variant == "paper" else {"variant": variant}
+    different |= {k: v for k, v in asdict(method).items() if base[k] != v}
     return NamedMethod(Path(name).stem, method, different, hashlib.sha256(source).hexdigest())
 
 

@@ -29,6 +29,9 @@ class Request:
     evidence: tuple[int, ...] = field(default=())
     """Context positions of the answer-bearing tokens, where the dataset knows them."""
 
+    question: tuple[int, int] = (0, 0)
+    """Where the question's own text lies in `query`, from and to (exclusive); (0, 0): not known."""
+
     @cached_property
     def ids(self) -> list[int]:
         """All token ids in order: what full prefill runs."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 
 from bench.engine.engine import Engine
 from bench.kernels.attention_mass import Reduce, attention_mass
-from bench.kv import KV, States
+from bench.kv import KV, Entry, States
+from bench.method import Softmax
 from bench.request import Request
 from bench.store import Part
 from bench.store.reader import AHEAD, Reader, Reads
@@ -51,6 +51,7 @@ class RequestView:
         self.layers = engine.layers
         self.reader = Reader(reads, cached.entries, engine.layers)
         self._after_rope: dict[int, torch.Tensor] = {}
+        self._exact: Entry | None = None
         self._skip = len(request.prefix)
         self._every = torch.arange(self._skip + request.context_tokens, device=engine.device)
 
@@ -61,7 +62,7 @@ class RequestView:
         self.reader.__exit__()
 
     def _visible(self, context: str | None) -> tuple[list[str], torch.Tensor]:
-        """Entries the probe sees and their request positions."""
+        """Entries the probe sees and their request positions, [n] or [L, n]."""
         if context == "all":
             return list(self.cached.entries), self._every
         keys, positions = list(self.cached.prefix), [self._every[: self._skip]]
@@ -73,9 +74,14 @@ class RequestView:
             for key, start in zip(self.cached.packed[context], starts, strict=True):
                 keys.append(key)
                 positions.append(self.reader.store.positions(key).to(self._every.device) + self._skip + start)
-        return keys, torch.cat(positions)
+        if any(p.ndim == 2 for p in positions):  # each layer has its own
+            positions = [p if p.ndim == 2 else p.expand(self.layers, -1) for p in positions]
+        return keys, torch.cat(positions, -1)
 
-    def probe(self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = ()) -> States:
+    def probe(
+        self, context: str | None, last_layer: int | None = None, fetch: Sequence[int] = (),
+        question_only: bool = False,
+    ) -> States:  # fmt: skip
         """Run the user query over S and a context cache (see `bench.method.View`)."""
         keys, positions = self._visible(context)
         last = self.layers - 1 if last_layer is None else last_layer
@@ -90,10 +96,14 @@ class RequestView:
             reader.ahead(keys, range(layer, min(layer + AHEAD, last) + 1))
             if context == "all":
                 return KV(self._rotated(layer), self._stitched(layer, "values"))
-            rotated = self.engine.rotate(reader.parts(keys, layer, "keys"), positions)
+            here = positions if positions.ndim == 1 else positions[layer]
+            rotated = self.engine.rotate(reader.parts(keys, layer, "keys"), here)
             return KV(rotated, reader.parts(keys, layer, "values"))
 
-        return self.engine.probe(self.request.query, len(self._every), at if keys else None, last)
+        question = self.request.question if question_only else (0, 0)
+        begin, end = question if question != (0, 0) else (0, len(self.request.query))
+        query = self.request.query[begin:end]
+        return self.engine.probe(query, len(self._every) + begin, at if keys else None, last)
 
     def attention(
         self,
@@ -102,11 +112,11 @@ class RequestView:
         *,
         heads: Reduce = "mean",
         tokens: Reduce = "mean",
-        softmax: Literal["global", "chunk"] = "global",
+        softmax: Softmax = "global",
     ) -> torch.Tensor:
         """Attention mass [N] of each context position at a layer."""
         keys = self._rotated(layer)
-        segments = None
+        segments = [(0, len(keys))] if softmax == "context" else None
         if softmax == "chunk":
             starts = zip(self.request.chunk_starts, self.request.chunks, strict=True)
             segments = [(self._skip + s, self._skip + s + len(c)) for s, c in starts]
@@ -114,6 +124,13 @@ class RequestView:
             states.queries[layer], keys, states.keys[layer], self.engine.scale, heads, tokens, segments
         )
         return mass[self._skip :]
+
+    def exact(self, layer: int) -> KV:
+        """Keys (after Pi) and values of the context as full prefill computes them, [N, Hkv, D]."""
+        if self._exact is None:
+            self._exact = self.engine.capture(self.request.ids[: len(self._every)])
+        keys = self.engine.rotate(self._exact.keys[layer], self._every)
+        return KV(keys[self._skip :], self._exact.values[layer][self._skip :])
 
     def keys(self, layer: int) -> torch.Tensor:
         """Stitched context keys at a layer, after Pi, [N, Hkv, D]."""

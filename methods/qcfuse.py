@@ -1,11 +1,12 @@
 """QCFuse (arXiv 2606.05875): compressed-view query-aware selection."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 
 from bench.kernels.attention_mass import Reduce
 from bench.method import Chunk, Method, Request, States, View, top
@@ -23,39 +24,70 @@ class QCFuse(Method):
     its attention to *all* context keys of those layers ranks the positions (eq. 20).
 
     `layers` is how many profiled layers to use, or explicit layer ids. Whether attention is averaged
-    or maximised over heads and query tokens the paper leaves open; released code has had both.
+    or maximised over heads and query tokens the paper leaves open.
+
+    Released code (uYanJX/QCFuse): r_a 0.15, scores of the repeat instruction's tokens alone in place of a
+    repetition, anchors of each layer's own, the first 4 tokens of a chunk always among them, a probe of
+    the question's text without the rest of U. An older release had r_a 0.1 and the maximum over heads
+    and query tokens (`variant=released,anchor_ratio=0.1,heads=max,tokens=max`).
     """
 
+    released: ClassVar[Mapping[str, Any]] = {
+        "anchor_ratio": 0.15, "repeat": "instruction", "anchors_by_layer": True, "forced_anchors": 4,
+        "question_only": True,
+    }  # fmt: skip
+
     anchor_ratio: float = 0.1
-    anchor_rule: Literal["kvzip", "knorm", "sink"] = "kvzip"
+    anchor_rule: Literal["kvzip", "knorm", "sink", "snapkv"] = "kvzip"
+    repeat: Literal["chunk", "instruction"] = "chunk"
+    anchors_by_layer: bool = False
+    forced_anchors: int = 0
     layers: int | tuple[int, ...] = 3
     heads: Reduce = "mean"
     tokens: Reduce = "mean"
+    question_only: bool = False
 
     def prepare(self, chunk: Chunk) -> dict[str, torch.Tensor]:
-        """Anchor positions of a chunk."""
+        """Anchor positions of a chunk: one set, or one a layer."""
         keep = math.ceil(self.anchor_ratio * len(chunk.ids))
-        return {"anchors": top(getattr(self, self.anchor_rule)(chunk), keep)} if keep else {}
+        if not keep:
+            return {}
+        scores: torch.Tensor = getattr(self, self.anchor_rule)(chunk)
+        scores[:, : self.forced_anchors] = torch.inf
+        if self.anchors_by_layer:
+            return {"anchors": torch.stack([top(layer, keep) for layer in scores])}
+        return {"anchors": top(scores.mean(0), keep)}
 
     def kvzip(self, chunk: Chunk) -> torch.Tensor:
-        """Attention each position gets while the chunk is repeated, teacher-forced.
+        """[L, n]: attention each position gets while the chunk is repeated, teacher-forced.
 
-        Maximum over heads and query tokens (snu-mllab/KVzip, attention/score.py), mean over layers,
-        which gives the one set a chunk that eq. 14 asks for.
+        Maximum over heads and query tokens (snu-mllab/KVzip, attention/score.py); the mean over layers
+        gives the one set a chunk that eq. 14 asks for.
         """
-        view = chunk.ask([*chunk.encode(REPEAT), *chunk.ids])
+        repetition = chunk.ids if self.repeat == "chunk" else []
+        view = chunk.ask([*chunk.encode(REPEAT), *repetition])
         states = view.probe("all")
         every = [view.attention(states, i, heads="max", tokens="max") for i in range(view.layers)]
-        return torch.stack(every).mean(0)
+        return torch.stack(every)
 
     def knorm(self, chunk: Chunk) -> torch.Tensor:
-        """Low key norms rank first (NVIDIA/kvpress, knorm_press.py), mean over heads and layers."""
+        """[L, n]: low key norms rank first (NVIDIA/kvpress, knorm_press.py), mean over heads."""
         view = chunk.ask(chunk.ids)
-        return -torch.stack([view.keys(i).float().norm(dim=-1).mean(-1) for i in range(view.layers)]).mean(0)
+        return -torch.stack([view.keys(i).float().norm(dim=-1).mean(-1) for i in range(view.layers)])
 
     def sink(self, chunk: Chunk) -> torch.Tensor:
-        """The first positions rank first."""
-        return -torch.arange(len(chunk.ids), dtype=torch.float32)
+        """[L, n]: the first positions rank first."""
+        return -torch.arange(len(chunk.ids), dtype=torch.float32).repeat(chunk.layers, 1)
+
+    def snapkv(self, chunk: Chunk) -> torch.Tensor:
+        """[L, n]: attention from the chunk's last tokens, pooled over five neighbours; those tokens rank
+        first (NVIDIA/kvpress, snapkv_press.py; its window is 64, here at most a sixteenth of the chunk,
+        so that they leave room among the anchors)."""
+        window = min(64, len(chunk.ids) // 16)
+        if not window:
+            return self.sink(chunk)
+        pooled = F.avg_pool1d(torch.stack(chunk.recent(window)), 5, stride=1, padding=2)
+        return F.pad(pooled, (0, window), value=float(pooled.max()))
 
     def profile(self, request: Request, view: View) -> Sequence[float]:
         """R(l): Recall@10% of the answer's positions by layer l alone (eq. 12, 13 and 18)."""
@@ -68,7 +100,8 @@ class QCFuse(Method):
     def probe(self, view: View, layers: Sequence[int]) -> States:
         """Anchor-conditioned query states up to the deepest of some layers, whose context keys are loaded
         meanwhile; without anchors the query alone (r_a = 0, section 4.6.1)."""
-        return view.probe("anchors" if self.anchor_ratio else None, max(layers), fetch=layers)
+        context = "anchors" if self.anchor_ratio else None
+        return view.probe(context, max(layers), fetch=layers, question_only=self.question_only)
 
     def score(self, view: View, states: States, layer: int) -> torch.Tensor:
         """I_l(t), eq. 18."""

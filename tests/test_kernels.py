@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bench.kernels.attention_mass import attention_mass
 from bench.kernels.decode_attention import decode_attention
-from bench.kernels.rotate import rotate
 from bench.kernels.place import Place
+from bench.kernels.rotate import rotate
 from bench.kernels.selected_attention import BLOCK, Rows, selected_attention
 from bench.kernels.stitch import stitch
 from bench.kv import KV

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from bench.errors import UserError
-from bench.method import per_chunk, top
+from bench.method import budget_of, per_chunk, top
 from bench.methods import method_of
 from bench.plugins import available
 from bench.request import Request
-from bench.runners.measure import MethodFault, budget_of, measure
+from bench.runners.measure import MethodFault, measure
 from bench.runners.prepare import Preparer
 from bench.store.memory import MemoryStore
 from bench.store.reader import Reads
+from bench.view import RequestView
 from tests._tokenizer import tiny_tokenizer
 
 SWEPT = [name for name in available("methods") if method_of(name).method.rho is None]
@@ -108,12 +110,15 @@ def test_what_a_selector_looks_at_is_counted(preparer: Preparer) -> None:
             assert row["bytes_total"] == whole, name
 
 
-def test_cacheblend_recomputes_all_rows_up_to_its_check_layer(preparer: Preparer) -> None:
+@pytest.mark.parametrize(("variant", "widest"), [("paper", 1.2), ("released", 1)])
+def test_cacheblend_recomputes_all_rows_up_to_its_check_layer(
+    preparer: Preparer, variant: str, widest: float
+) -> None:
     request = make_request()
-    row = run(preparer, request, "cacheblend", 0.3).row
+    row = run(preparer, request, f"cacheblend[variant={variant}]", 0.3).row
     n, k = request.context_tokens, budget_of(0.3, request.context_tokens)
-    assert row["positions_recomputed"] == [n, n, k, k]
-    assert row["rho_effective"] == pytest.approx((2 * n + 2 * k) / 4 / n)
+    assert row["positions_recomputed"] == [n, n, round(widest * k), k]
+    assert row["rho_effective"] == pytest.approx(sum(row["positions_recomputed"]) / 4 / n)
 
 
 def test_cacheblend_keeps_the_largest_deviation_of_values() -> None:
@@ -123,7 +128,7 @@ def test_cacheblend_keeps_the_largest_deviation_of_values() -> None:
     cached = torch.tensor([0.0, 3.0, 1.0, 4.0, 2.0])[:, None, None].expand(5, 1, 2)
     keys = torch.zeros(5, 1, 2)
     positions = torch.tensor([10, 11, 12, 13, 14])
-    method = method_of("cacheblend").method
+    method = method_of("cacheblend[variant=released]").method
     assert method.narrow(0, KV(keys, fresh), KV(keys, cached), positions, 2) is None
     assert method.narrow(1, KV(keys, fresh), KV(keys, cached), positions, 2).tolist() == [13, 11]
 
@@ -139,8 +144,6 @@ def test_prophetkv_finds_the_position_the_query_repeats(preparer: Preparer) -> N
     request = make_request()
     named = method_of("prophetkv")
     cached = preparer.caches(request, named)
-    from bench.view import RequestView
-
     view = RequestView(preparer.engine, preparer.reads, request, cached)
     states = view.probe("all")
     expected = torch.zeros(request.context_tokens)
@@ -244,3 +247,82 @@ def test_per_chunk_shares_are_exact() -> None:
 
 def test_budget_is_decimal() -> None:
     assert [budget_of(r, n) for r, n in ((0.3, 510), (0.1, 30), (0.7, 10), (1.0, 7))] == [153, 3, 7, 7]
+
+
+def test_cacheblends_gradual_filter_narrows_to_the_budget() -> None:
+    method = method_of("cacheblend[steps=3,widest=1.5]").method
+    assert [method.keep(check, 20) for check in (-1, 0, 1, 2, 3)] == [None, 30, 25, 20, None]
+
+
+def test_epics_own_k_is_one_point_and_counts_what_chunks_hold() -> None:
+    request = make_request((10, 3, 8))
+    named = method_of("epic[tokens=4]")
+    assert named.method.nominal(16) == 0.25
+    assert named.method.budget(request, 0.25) == 4 + 3 + 4
+    assert sorted(named.method.select(request, None, 11).tolist()) == [0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 16]
+    without = method_of("epic[variant=released,tokens=4]").method
+    assert without.budget(request, 0.25) == 3 + 4
+    swept = method_of("epic[first_chunk=false]").method
+    assert swept.nominal(16) is None
+    assert sorted(swept.select(request, None, 6).tolist()) == [10, 11, 13, 14, 15, 16]
+    assert set(range(10, 21)) < set(swept.select(request, None, 13).tolist())
+
+
+def test_a_variant_names_itself_and_what_differs_from_it() -> None:
+    assert method_of("cacheblend").params == {}
+    assert method_of("cacheblend[variant=released]").params == {"variant": "released"}
+    own = method_of("cacheblend[variant=released,signal=K]")
+    assert own.params == {"variant": "released", "signal": "K"}
+    assert own.method.mask == "released"
+    with pytest.raises(UserError, match="paper alone"):
+        method_of("prophetkv[variant=released]")
+    with pytest.raises(UserError, match="paper or released"):
+        method_of("cacheblend[variant=mine]")
+
+
+@pytest.mark.parametrize("rule", ["kvzip", "knorm", "sink", "snapkv"])
+def test_anchors_by_layer_are_each_layers_own(preparer: Preparer, rule: str) -> None:
+    request = make_request()
+    spec = f"qcfuse[anchor_rule={rule},anchors_by_layer=true,forced_anchors=1,anchor_ratio=0.2]"
+    cached = preparer.caches(request, method_of(spec))
+    for key, chunk in zip(cached.packed["anchors"], cached.chunks, strict=True):
+        positions = preparer.store.positions(key)
+        assert positions.shape[0] == preparer.engine.layers
+        assert (positions[:, 0] == 0).all(), "the forced one"
+        for layer in range(preparer.engine.layers):
+            whole = preparer.store.part(chunk, layer, "keys")
+            assert torch.equal(preparer.store.part(key, layer, "keys"), whole[positions[layer]])
+    sets = [preparer.store.positions(key).tolist() for key in cached.packed["anchors"]]
+    assert any(len({tuple(p) for p in by_layer}) > 1 for by_layer in sets) == (rule != "sink")
+    assert run(preparer, request, spec, 0.3).row["bytes_before_fusion"] > 0
+
+
+def test_gold_evidence_spreads_from_the_answer(preparer: Preparer) -> None:
+    method = method_of("gold_evidence").method
+    request = replace(make_request(), evidence=(30, 31))
+    assert sorted(method.select(request, None, 6).tolist()) == [28, 29, 30, 31, 32, 33]
+    assert method.skip(replace(request, evidence=())) is not None
+
+
+def test_oracle_deviation_finds_nothing_in_an_exact_cache(preparer: Preparer) -> None:
+    """One chunk without an instruction is exact: no deviation, so ties go to the earliest positions."""
+    request = replace(make_request((30,)), prefix=())
+    exact = preparer.caches(request)
+    with RequestView(preparer.engine, preparer.reads, request, exact) as view:
+        for layer in range(view.layers):
+            assert torch.allclose(view.exact(layer).keys, view.keys(layer), atol=1e-4)
+            assert torch.allclose(view.exact(layer).values, view.values(layer), atol=1e-4)
+    stale = make_request()
+    with RequestView(preparer.engine, preparer.reads, stale, preparer.caches(stale)) as view:
+        last = view.layers - 1
+        assert not torch.allclose(view.exact(last).values, view.values(last), atol=1e-2)
+
+
+def test_question_only_probes_with_the_questions_tokens_at_their_places(preparer: Preparer) -> None:
+    request = replace(make_request(), question=(1, 4))
+    with RequestView(preparer.engine, preparer.reads, request, preparer.caches(request)) as view:
+        some, whole = view.probe("all", question_only=True), view.probe("all")
+        assert len(some.keys[0]) == 3
+        assert torch.allclose(some.keys[0], whole.keys[0][1:4], atol=1e-5), (
+            "layer 0 depends on place and token"
+        )

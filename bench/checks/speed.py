@@ -14,10 +14,10 @@ from typing import Any
 from bench.assets.models import ModelRef
 from bench.engine.engine import Engine
 from bench.flops import ModelShape
-from bench.method import per_chunk
+from bench.method import budget_of, per_chunk
 from bench.methods import method_of
 from bench.request import Request
-from bench.runners.measure import budget_of, measure
+from bench.runners.measure import measure
 from bench.runners.prepare import Preparer
 from bench.store import Store
 from bench.store.disk import DiskStore

@@ -16,7 +16,7 @@ from bench.errors import UserError
 from bench.kernels.place import Place
 from bench.kernels.rotate import rotate
 from bench.kernels.rows import gather_rows, scatter_rows
-from bench.kernels.selected_attention import Rows, selected_attention
+from bench.kernels.selected_attention import Mask, Rows, rows_of, selected_attention
 from bench.kernels.stitch import stitch
 from bench.kv import KV, Entry, States
 
@@ -170,14 +170,15 @@ class Engine:
 
     def fuse(
         self, ids: Sequence[int], cached: int, source: LayerSource, positions: torch.Tensor,
-        prefix: int = 0, narrow: Narrow | None = None,
+        prefix: int = 0, narrow: Narrow | None = None, mask: Mask = "exact",
     ) -> FirstToken:  # fmt: skip
         """Stitch the cached positions 0..cached-1 and recompute some of them, layer by layer (eq. 7).
 
         `positions` are sorted context positions (request position minus `prefix`); the positions from
         `cached` on (the query U) are always computed. At each layer the cached keys and values are
         waited for where that layer's attention begins; fresh rows overwrite them; every row sees the
-        partially fused cache up to its own position and nothing later. Where `narrow` keeps fewer
+        partially fused cache up to its own position and nothing later, unless `mask` is the released codes'.
+        Where `narrow` keeps fewer
         positions at a layer, all rows leave fresh keys and values there, and only those kept go through
         its attention and the layers behind it.
         """
@@ -187,7 +188,7 @@ class Engine:
         place = Place(slots.at)
         tokens = torch.tensor(ids, device=self.device)
         query = place.positions[cached:]
-        rows = Rows(torch.cat((positions.to(self.device) + prefix, query)))
+        rows = rows_of(torch.cat((positions.to(self.device) + prefix, query)), len(ids), mask)
         counted: list[torch.Tensor] = []
 
         def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -223,7 +224,7 @@ class Engine:
                         assert before is not None
                         kept = narrowed.positions.to(self.device) + prefix
                         stay = torch.isin(rows.positions, torch.cat((kept, query)))
-                        rows = Rows(rows.positions[stay])
+                        rows = rows_of(rows.positions[stay], len(ids), mask)
                         batch, hidden = run.go_back(batch, before, stay.nonzero()[:, 0])
                         hidden = run.layer(layer, batch, hidden)
                     watch.stamp()

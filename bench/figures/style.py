@@ -34,16 +34,20 @@ _BUILT_IN = {
     "prophetkv": MethodStyle("ProphetKV", "#0072B2", "v"),
     "qcfuse": MethodStyle("QCFuse", "#D55E00", "o"),
     "random_tokens": MethodStyle("Random tokens (control)", "#56B4E9", "P"),
+    "first_tokens": MethodStyle("First tokens (control)", "#999933", "<"),
+    "last_tokens": MethodStyle("Last tokens (control)", "#44AA99", ">"),
+    "oracle_deviation": MethodStyle("Oracle deviation (control)", "#882255", "p"),
+    "gold_evidence": MethodStyle("Gold evidence (control)", "#332288", "h"),
 }
 
-# Paul Tol's "muted" scheme (SRON/EPS/TN/09-002), without the colours close to those above
+# Paul Tol's "muted", "light" and "dark" schemes (SRON/EPS/TN/09-002), without those close to the above
 _OTHERS = [
-    ("#882255", "p"),
-    ("#332288", "h"),
-    ("#999933", "<"),
-    ("#44AA99", ">"),
+    ("#117733", "H"),
     ("#661100", "d"),
     ("#AA4499", "8"),
+    ("#EE8866", "p"),
+    ("#225555", "<"),
+    ("#666633", ">"),
 ]
 
 

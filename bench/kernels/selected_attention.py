@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 
 from bench.kernels.place import Place
+
+Mask = Literal["exact", "released"]
 
 BLOCK = 64
 """Rows attended together; of 32, 64, 128 and 192 about the fastest on two cores, fp32 and bf16 alike."""
@@ -25,12 +28,14 @@ class Block:
 class Rows:
     """The rows of a forward pass: sorted request positions [R] int64. The row at p sees keys 0..p.
 
-    A bottom-right aligned causal mask would let selected rows see the future (the fault reported for
-    CacheBlend's and LMCache's released code); the mask has to use original positions.
+    A bottom-right aligned causal mask lets selected rows see the future (the fault reported for
+    CacheBlend's and LMCache's released code); the mask has to use original positions. To compare with
+    that code, `sees` gives another last visible position for each row, sorted.
     """
 
-    def __init__(self, positions: torch.Tensor) -> None:
+    def __init__(self, positions: torch.Tensor, sees: torch.Tensor | None = None) -> None:
         self.positions = positions
+        self.sees = positions if sees is None else sees
         self._blocks: dict[torch.dtype, list[Block]] = {}
 
     def __len__(self) -> int:
@@ -43,11 +48,18 @@ class Rows:
         return self._blocks[dtype]
 
     def _block(self, begin: int, dtype: torch.dtype) -> Block:
-        at = self.positions[begin : begin + BLOCK]
+        at = self.sees[begin : begin + BLOCK]
         keys = int(at[-1]) + 1
         hidden = torch.arange(keys, device=at.device)[None, :] > at[:, None]
         mask = torch.zeros(hidden.shape, dtype=dtype, device=at.device).masked_fill_(hidden, float("-inf"))
         return Block(slice(begin, begin + len(at)), keys, mask)
+
+
+def rows_of(positions: torch.Tensor, total: int, mask: Mask) -> Rows:
+    """Rows under the exact mask, or under the released codes' bottom-right aligned one over `total` keys."""
+    if mask == "exact":
+        return Rows(positions)
+    return Rows(positions, torch.arange(total - len(positions), total, device=positions.device))
 
 
 def selected_attention(
@@ -61,7 +73,7 @@ def selected_attention(
     if q.is_cuda:
         from bench.kernels import triton_selected_attention as fast
 
-        return fast.selected_attention(q, keys, values, place.at, rows.positions, scale)
+        return fast.selected_attention(q, keys, values, place.at, rows.sees, scale)
     return attend_blocks(q, place.of(keys), place.of(values), rows.blocks(q.dtype), scale)
 
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from bench.engine.engine import Engine, FirstToken, Narrow
+from bench.kernels.selected_attention import Mask
 from bench.kv import KV
 from bench.method import Method
 from bench.request import Request
@@ -36,11 +36,6 @@ class Measured:
     timeline: Timeline
 
 
-def budget_of(rho: float, context_tokens: int) -> int:
-    """floor(rho N) (QCFuse, eq. 8), in decimal so that 0.3 x 510 is 153."""
-    return int(Decimal(str(rho)) * context_tokens)
-
-
 def measure(
     engine: Engine, reads: Reads, request: Request, method: Method, rho: float, cached: Cached,
     profile: Sequence[float] = (), throttle: Throttle | None = None,
@@ -53,7 +48,7 @@ def measure(
     """
     if not method.uses_cache:
         return measure_full_prefill(engine, request)
-    budget, store = budget_of(rho, request.context_tokens), reads.store
+    budget, store = method.budget(request, rho), reads.store
     store.cool()
     try:
         with store.hold(cached.every), RequestView(engine, reads, request, cached, profile) as view, _quiet():
@@ -65,8 +60,10 @@ def measure(
             engine.runtime.synchronize()
             selected, reader = time.perf_counter(), view.reader
             before, waited, reader.stage = reader.bytes_read, reader.waited, "fuse"
-            skip = len(request.prefix)
-            first = engine.fuse(request.ids, skip + request.context_tokens, reader, positions, skip, narrow)
+            skip, mask = len(request.prefix), cast(Mask, method.mask)
+            first = engine.fuse(
+                request.ids, skip + request.context_tokens, reader, positions, skip, narrow, mask
+            )
     finally:
         store.throttle = None
     rows = [p.cpu() for p in first.positions]

@@ -15,6 +15,7 @@ import torch
 
 from bench.assets.cache import write_atomically
 from bench.engine.engine import Engine
+from bench.kernels.attention_mass import attention_mass
 from bench.kv import Entry
 from bench.method import Method, View
 from bench.methods import NamedMethod
@@ -32,6 +33,13 @@ class ChunkAtHand:
 
     preparer: Preparer
     ids: tuple[int, ...]
+    key: str
+    """Where its cache lies."""
+
+    @property
+    def layers(self) -> int:
+        """L."""
+        return self.preparer.engine.layers
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without special tokens."""
@@ -41,8 +49,16 @@ class ChunkAtHand:
     def ask(self, query: Sequence[int]) -> View:
         """This chunk alone as the context."""
         request = Request("", "", (), (self.ids,), tuple(query), (), 0)
-        cached = Cached((), (self.preparer.capture(self.ids),))
-        return RequestView(self.preparer.engine, self.preparer.reads, request, cached)
+        return RequestView(self.preparer.engine, self.preparer.reads, request, Cached((), (self.key,)))
+
+    def recent(self, window: int) -> list[torch.Tensor]:
+        """Attention mass [n - window] of what is before the chunk's last tokens, a layer."""
+        engine, before = self.preparer.engine, len(self.ids) - window
+        states = engine.probe(self.ids, 0, None, engine.layers - 1)
+        return [
+            attention_mass(q[before:], k[:before], k[before:], engine.scale)
+            for q, k in zip(states.queries, states.keys, strict=True)
+        ]
 
 
 class Preparer:
@@ -101,7 +117,7 @@ class Preparer:
         """Run the method's `prepare` on a chunk and pack the positions it names."""
         known = self._sets.get((method.identity, chunk))
         if known is None or any(key not in self.store for key in known.values()):
-            named = method.method.prepare(ChunkAtHand(self, ids))
+            named = method.method.prepare(ChunkAtHand(self, ids, chunk))
             known = {name: packed_key(chunk, f"{method.identity}:{name}") for name in named}
             for name, positions in named.items():
                 self.store.put(known[name], self._entry(chunk).packed(positions.cpu()))

@@ -62,7 +62,7 @@ class Header:
     kv_heads: int
     head_size: int
     positions: tuple[tuple[int, int], ...]
-    """Runs of consecutive positions: (first, how many)."""
+    """Runs of consecutive positions: (first, how many), of all layers in turn where they differ."""
     sums: tuple[tuple[int, int], ...]
 
     @cached_property
@@ -103,10 +103,11 @@ class Header:
         return self.sums[layer][part == "values"]
 
     def position_tensor(self) -> torch.Tensor:
-        """Chunk-local positions [n] int64."""
-        return torch.tensor(
+        """Chunk-local positions [n] int64, or [layers, n]."""
+        at = torch.tensor(
             [p for first, many in self.positions for p in range(first, first + many)], dtype=torch.int64
         )
+        return at if len(at) == self.n else at.view(self.layers, self.n)
 
     def extents(self, layers: range, parts: Sequence[Part]) -> list[Extent]:
         """The reads that bring parts of neighbouring layers; what lies close together is one read."""
@@ -147,12 +148,14 @@ def describe(key: str, model: str, entry: Entry) -> Header:
     dtype = dtype_name(str(entry.keys.dtype))
     if entry.values.shape != entry.keys.shape or entry.values.dtype != entry.keys.dtype:
         raise ValueError("keys and values of an entry must have the same shape and element type")
-    if len(entry.positions) != n or dtype not in DTYPES:
+    if entry.positions.shape not in ((n,), (layers, n)) or dtype not in DTYPES:
         raise ValueError(
-            f"{len(entry.positions)} positions and {dtype} keys of shape {tuple(entry.keys.shape)}"
+            f"positions of shape {tuple(entry.positions.shape)} and {dtype} keys of {tuple(entry.keys.shape)}"
         )
     sums = tuple((checksum(entry.keys[i]), checksum(entry.values[i])) for i in range(layers))
-    return Header(key, model, dtype, layers, n, kv_heads, head_size, _runs(entry.positions.tolist()), sums)
+    return Header(
+        key, model, dtype, layers, n, kv_heads, head_size, _runs(entry.positions.flatten().tolist()), sums
+    )
 
 
 def dtype_name(dtype: str) -> str:
@@ -183,7 +186,7 @@ def decode(encoded: bytes) -> Header:
         header = Header(**fields)
         sizes = (header.layers, header.n, header.kv_heads, header.head_size)
         fit = all(size >= 0 for size in sizes) and header.dtype in DTYPES
-        fit = fit and sum(many for _, many in header.positions) == header.n
+        fit = fit and sum(many for _, many in header.positions) in (header.n, header.layers * header.n)
     except (ValueError, KeyError, TypeError) as error:
         raise LayoutError(f"its header cannot be read: {error}") from error
     if not fit or len(header.sums) != header.layers:

@@ -20,8 +20,8 @@ from bench.kernels.rotate import rotate
 from bench.kernels.selected_attention import Rows, attend_blocks
 from bench.kernels.stitch import stitch
 from bench.kv import KV
+from bench.method import budget_of
 from bench.methods import method_of
-from bench.runners.measure import budget_of
 from bench.runners.run import tokenizer_of
 from bench.store.memory import MemoryStore
 from bench.view import RequestView
