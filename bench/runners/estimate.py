@@ -48,11 +48,17 @@ def _flops_per_second(dtype: torch.dtype) -> float:
     return 2 * 512 * 1024 * 4096 / best
 
 
+def _work(cell: Cell, unit: float) -> float:
+    """A cell's time in full prefills: its rho and a tenth, or its loads where they take longer."""
+    rate = cell.bandwidth.resolve(unit)
+    return max(min(1.0, cell.rho + 0.1), 0.0 if rate is None else unit / rate)
+
+
 def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
     """Time and disk of a run.
 
-    Prefill at half the matrix product's rate; a cell costs its rho plus a tenth, full-view selection
-    and preparation three prefills a request; decoding reads all weights once a step, two answers in
+    Prefill at half the matrix product's rate; a cell costs its rho plus a tenth, or its throttled loads
+    where they take longer, full-view selection and preparation three prefills a request; decoding reads all weights once a step, two answers in
     three ending early. Coarse on purpose: within a factor of two on the machines seen. On disk: rows,
     and in the disk tier every chunk's cache with a tenth more for anchors.
     """
@@ -63,8 +69,9 @@ def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
     disk = 0.0
     for block in blocks:
         shape = ModelShape.of(block.path)
-        work = sum(min(1.0, cell.rho + 0.1) for cell in block.cells) + 3
         prefill = sum(2 * shape.weights * n for n in block.lengths) / speed
+        whole = shape.cached_numbers * kind.itemsize * sum(block.lengths)
+        work = sum(_work(cell, whole / prefill) for cell in block.cells) + 3
         step = 2 * shape.weights * min(len(block.cells), 32) / speed + 0.05
         seconds += work * prefill + len(block.lengths) * step * block.new_tokens * 2 / 3
         disk += len(block.lengths) * len(block.cells) * ROW_BYTES
