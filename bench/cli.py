@@ -124,7 +124,17 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--rounds", type=int, default=5)
     check.set_defaults(do=_check)
 
+    check_method = commands.add_parser("check-method", help="does a method keep the rules; one line a check")
+    check_method.add_argument("method", help="NAME, NAME[param=value,...] or FILE.py")
+    check_method.add_argument("--model", help="any model's first layers (default: a tiny random model)")
+    check_method.add_argument("--layers", type=int, default=4, help="how many of them (default: 4)")
+    check_method.set_defaults(do=_check_method)
+
     methods = commands.add_parser("methods", help="list the methods")
+    methods.add_argument(
+        "--write", type=Path, metavar="FILE", help="write the page about them (docs/methods.md)"
+    )
+    methods.add_argument("--model", default="qwen2.5-coder-0.5b", help="of the page's figures")
     methods.set_defaults(do=_methods)
     datasets = commands.add_parser("datasets", help="list the datasets, or show the card of one")
     datasets.add_argument("name", nargs="?")
@@ -207,9 +217,21 @@ def _check(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _methods(_: argparse.Namespace, console: Console) -> int:
+def _check_method(args: argparse.Namespace, console: Console) -> int:
+    from bench.conformance.show import check_method
+
+    return 0 if check_method(args.method, args.model, args.layers, console) else 1
+
+
+def _methods(args: argparse.Namespace, console: Console) -> int:
     from bench.methods import method_of
 
+    if args.write is not None:
+        from bench.checks.show import stand_of
+        from bench.reference.methods import page
+
+        args.write.write_text(page(stand_of(args.model, 2000, console), args.model))
+        return 0
     table = Table("method", "what it recomputes", "parameters", box=None)
     for name in plugins.available("methods"):
         method = method_of(name)

@@ -25,6 +25,9 @@ class Sample:
     answer_prefix: str = ""
     evidence: tuple[tuple[int, int], ...] = field(default=())
     """Answer-bearing spans of `context`: (begin, end) character offsets, end exclusive."""
+    needles: tuple[tuple[int, int], ...] = field(default=())
+    """Spans in which the evidence is told (a needle's sentence, a line of a chain), where a dataset
+    knows them. Counted where a chunk's edge cuts one; methods do not see them."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,15 @@ class Dataset(ABC):
         The first k of n samples are those of a call with n = k. Raises `UserError` where data
         is missing or malformed, or the context cannot be made that short or that long.
         """
+
+    @property
+    def takes_short(self) -> bool:
+        """Whether a context may fill fewer chunks than asked for.
+
+        False for text made to measure, where too few chunks are a mistake; True for records that are
+        what they are. Such a request keeps its full chunks and a shorter last one.
+        """
+        return False
 
     def provenance(self) -> dict[str, Any]:
         """What the samples depend on besides seed and fit (file hashes, truncation policy)."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from bench import plugins
-from bench.dataset import Dataset, Fit, Sample
+from bench.dataset import Dataset, Sample
 from bench.errors import UserError
 from bench.request import Request
-
-_SENTINEL = "qcbench0user0turn0qcbench"
+from bench.samples import check_samples
+from bench.turn import Turn
 
 
 def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
@@ -63,21 +63,23 @@ def build_requests(
 
     Prefix, context and query are tokenised once each, apart; chunks are slices of the context's
     ids, so nothing is ever tokenised again. Returns the requests and their provenance (JSON
-    values): what the dataset reports, how many evidence spans there are and how many straddle a
-    chunk's edge, and the share of chunks whose ids also occur in another request.
+    values): what lengths came out, what the chunks share, how many spans an edge cuts,
+    and what the dataset reports.
 
-    Raises `UserError` for bad numbers, an unknown dataset, a slow tokenizer, and a sample with
-    fewer than `chunks` chunks.
+    Raises `UserError` for bad numbers, an unknown dataset, a slow tokenizer, a sample that is not
+    well-formed (`bench.samples`), and one with fewer than `chunks` chunks where the dataset does not
+    take short contexts.
     """
     for name, number in (("chunks", chunks), ("chunk_tokens", chunk_tokens), ("n", n)):
         if number < 1:
             raise UserError(f"{name} must be at least 1, not {number}")
     dataset = dataset_of(dataset_spec, options)
-    turn = _Turn(tokenizer)
+    turn = Turn(tokenizer)
     samples = dataset.samples(turn.fit(chunks * chunk_tokens), n, seed)
     if len(samples) != n:
         raise UserError(f"{dataset_spec}: {n} samples asked for, {len(samples)} there")
-    made = [_request(s, dataset_spec, turn, chunks, chunk_tokens) for s in samples]
+    check_samples(samples, dataset_spec)
+    made = [_request(s, dataset_spec, turn, chunks, chunk_tokens, dataset.takes_short) for s in samples]
     requests = [request for request, _ in made]
     return requests, {
         "dataset": dataset_spec,
@@ -87,11 +89,27 @@ def build_requests(
         "seed": seed,
         "chunks": chunks,
         "chunk_tokens": chunk_tokens,
-        "context_tokens_mean": sum(r.context_tokens for r in requests) / n,
-        "evidence_spans": sum(len(s.evidence) for s in samples),
-        "evidence_spans_straddling": sum(straddling for _, straddling in made),
-        "chunks_recurring": recurring_share(requests),
+        **_shape(requests, chunks),
+        **{name: sum(cut[name] for _, cut in made) for name in made[0][1]},
         "source": dataset.provenance(),
+    }
+
+
+def _shape(requests: list[Request], chunks: int) -> dict[str, Any]:
+    """What lengths came out and how far requests share chunks.
+
+    `requests_short`: requests with fewer chunks than asked for. `chunks_recurring`: see
+    `recurring_share`; it says what share of a warm store's hits come from other requests.
+    """
+    tokens = [r.context_tokens for r in requests]
+    return {
+        "context_tokens_mean": sum(tokens) / len(tokens),
+        "context_tokens_min": min(tokens),
+        "requests_short": sum(len(r.chunks) < chunks for r in requests),
+        "chunks_min": min(len(r.chunks) for r in requests),
+        "chunks_total": sum(len(r.chunks) for r in requests),
+        "chunks_distinct": len({chunk for r in requests for chunk in r.chunks}),
+        "chunks_recurring": recurring_share(requests),
     }
 
 
@@ -106,11 +124,12 @@ def recurring_share(requests: list[Request]) -> float:
 
 
 def _request(
-    sample: Sample, dataset: str, turn: _Turn, chunks: int, chunk_tokens: int
-) -> tuple[Request, int]:
+    sample: Sample, dataset: str, turn: Turn, chunks: int, chunk_tokens: int, takes_short: bool = False
+) -> tuple[Request, dict[str, int]]:
+    """The request of a sample, and how many of its spans there are and straddle a chunk's edge."""
     ids, offsets = turn.text(sample.context)
     there = -(-len(ids) // chunk_tokens)
-    if there < chunks:
+    if there < chunks and not takes_short:
         raise UserError(
             f"{dataset}: more chunks than the sample has: sample {sample.id}, {chunks} chunks of "
             f"{chunk_tokens} tokens asked for, {there} there ({len(ids)} tokens); ask for fewer or shorter"
@@ -120,119 +139,43 @@ def _request(
             f"{dataset}: sample {sample.id} has a context of {len(ids)} tokens; "
             f"the dataset must keep it to {chunks} x {chunk_tokens}"
         )
-    evidence: set[int] = set()
-    straddling = 0
-    for begin, end in sample.evidence:
-        if not 0 <= begin < end <= len(sample.context):
-            raise UserError(f"{dataset}: sample {sample.id}: evidence ({begin}, {end}) is not in its context")
-        touched = [t for t, (a, b) in enumerate(offsets) if a < end and b > begin]
-        straddling += touched[0] // chunk_tokens != touched[-1] // chunk_tokens
-        evidence.update(touched)
+    tokens = _Tokens(offsets)
+    evidence = [tokens.touched(begin, end) for begin, end in sample.evidence]
+    needles = [tokens.touched(begin, end) for begin, end in sample.needles]
     request = Request(
         id=sample.id,
         dataset=dataset,
         prefix=(*turn.before, *turn.ids(sample.instruction)),
         chunks=tuple(tuple(ids[i : i + chunk_tokens]) for i in range(0, len(ids), chunk_tokens)),
         query=(*turn.ids(sample.query), *turn.after, *turn.ids(sample.answer_prefix)),
-        references=sample.references,
+        references=tuple(sample.references),
         max_new_tokens=sample.max_new_tokens,
-        evidence=tuple(sorted(evidence)),
+        evidence=tuple(sorted({t for span in evidence for t in span})),
     )
-    return request, straddling
+    return request, {
+        "evidence_spans": len(evidence),
+        "evidence_spans_straddling": _straddling(evidence, chunk_tokens),
+        "needles": len(needles),
+        "needles_straddling": _straddling(needles, chunk_tokens),
+    }
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """The user's turn as the model's chat template writes it, and the tokenizer's other duties.
+class _Tokens:
+    """Which tokens of a text a span of characters touches.
 
-    The template's own text is tokenised with its special tokens; a dataset's text never is, so
-    "<|im_end|>" inside a passage stays text. Templates that can think first are told not to
-    (`enable_thinking=False`): the answers are short. Without a template the turn is a BOS token,
-    where the tokenizer adds one, and nothing else.
+    `offsets`: each token's (begin, end) characters. They do not decrease; several tokens have the same
+    ones where a character is more than one token.
     """
 
-    tokenizer: PreTrainedTokenizerBase
+    def __init__(self, offsets: list[tuple[int, int]]) -> None:
+        self._begins = [begin for begin, _ in offsets]
+        self._ends = [end for _, end in offsets]
 
-    def __post_init__(self) -> None:
-        if not self.tokenizer.is_fast:
-            raise UserError(
-                f"{type(self.tokenizer).__name__} is a slow tokenizer without character offsets; "
-                "use a model with a tokenizer.json"
-            )
+    def touched(self, begin: int, end: int) -> range:
+        """Tokens with a character in [begin, end)."""
+        return range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
 
-    @cached_property
-    def before(self) -> tuple[int, ...]:
-        """Ids before the instruction."""
-        if self.tokenizer.chat_template:
-            return self._markup(self._halves[0])
-        bos = self.tokenizer.bos_token_id
-        adds = bos is not None and self.tokenizer("x")["input_ids"][0] == bos
-        return (bos,) if adds else ()
 
-    @cached_property
-    def after(self) -> tuple[int, ...]:
-        """Ids after the query: the end of the turn and the assistant's header."""
-        return self._markup(self._halves[1]) if self.tokenizer.chat_template else ()
-
-    def ids(self, text: str) -> list[int]:
-        """Ids of a dataset's text."""
-        coded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        return list(coded["input_ids"])
-
-    def text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Ids of a dataset's text and each token's (begin, end) characters in it."""
-        coded = self.tokenizer(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
-        return coded["input_ids"], coded["offset_mapping"]
-
-    def fit(self, tokens: int) -> Fit:
-        """What a dataset needs to know about lengths."""
-
-        def count(text: str) -> int:
-            return len(self.ids(text))
-
-        def cut(text: str, n: int) -> str:
-            offsets = self.text(text)[1]
-            if n >= len(offsets):
-                return text
-            # An edge inside a character or a merge can count one more token: then take one less.
-            for last in range(n, 0, -1):
-                kept = text[: offsets[last - 1][1]]
-                if count(kept) <= n:
-                    return kept
-            return ""
-
-        def tail(text: str, n: int) -> str:
-            offsets = self.text(text)[1]
-            if n >= len(offsets):
-                return text
-            for first in range(len(offsets) - n, len(offsets)):
-                kept = text[offsets[first][0] :]
-                if count(kept) <= n:
-                    return kept
-            return ""
-
-        return Fit(tokens=tokens, count=count, cut=cut, tail=tail)
-
-    @cached_property
-    def _halves(self) -> tuple[str, str]:
-        filled = str(
-            self.tokenizer.apply_chat_template(
-                [{"role": "user", "content": _SENTINEL}],
-                tokenize=False,
-                add_generation_prompt=True,
-                enable_thinking=False,
-            )
-        )
-        if filled.count(_SENTINEL) != 1:
-            raise UserError("the tokenizer's chat template does not hold the user's message exactly once")
-        before, after = filled.split(_SENTINEL)
-        return before, after
-
-    def _markup(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
+def _straddling(spans: list[range], chunk_tokens: int) -> int:
+    """How many spans of tokens begin in one chunk and end in another."""
+    return sum(len(s) > 0 and s[0] // chunk_tokens != s[-1] // chunk_tokens for s in spans)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import zipfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from bench import datafiles
+from bench.assets import hub
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
-from bench.longbench_format import BEFORE_CONTEXT, INSTRUCTION, MAX_NEW_TOKENS, after_context
+from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context, check_record
+from bench.spans import occurrences
+from bench.truncate import POLICIES, truncate
 
-FIELDS = ("input", "context", "answers", "length", "dataset", "language", "all_classes", "_id")
 REPOSITORY = "zai-org/LongBench"
 REVISION = "5e628be450b7e67fb7ae6e201bd6d8f7056f7672"
+SHA256 = "cb45b11a4133c6bc1d6a44b0f8e701335ff1e543195db1103472e575857f7f64"
+"""data.zip of that revision, as a public repository records it; compared, not insisted on."""
 VARIABLE = "QCBENCH_LONGBENCH"
 
 
@@ -30,14 +34,17 @@ class LongBench(Dataset):
     file's order; `seed` changes nothing.
 
     `path`: a `data.zip` or a folder with `<task>.jsonl`; without it the variable
-    QCBENCH_LONGBENCH, then the hub. `truncation`: what stays of a context that is too long:
-    "keep-first", its first `fit.tokens` tokens, or "middle", its first and last half (LongBench's
-    pred.py does so to the whole prompt). `min_tokens`: leave out records with a shorter context,
-    such as those that cannot fill every chunk.
+    QCBENCH_LONGBENCH, then the hub. `sha256`: of that file (zip or JSONL), which another one is then
+    refused for. `truncation`: what stays of a context that is too long (`bench.truncate`):
+    "keep-first", "middle" or "gold-preserving". `short`: a context with fewer chunks than asked for
+    is kept as it is ("keep": full chunks and a shorter last one) or an error ("refuse").
+    `min_tokens`: leave out records with a shorter context.
     """
 
     path: str | None = None
+    sha256: str | None = None
     truncation: str = "keep-first"
+    short: str = "keep"
     min_tokens: int = 0
     _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -47,15 +54,22 @@ class LongBench(Dataset):
     metric: ClassVar[str] = "f1"
 
     def __post_init__(self) -> None:
-        if self.truncation not in ("keep-first", "middle"):
-            raise UserError(f'longbench: truncation is "keep-first" or "middle", not {self.truncation!r}')
+        if self.truncation not in POLICIES:
+            raise UserError(f"longbench: truncation is {' or '.join(POLICIES)}, not {self.truncation!r}")
+        if self.short not in ("keep", "refuse"):
+            raise UserError(f'longbench: short is "keep" or "refuse", not {self.short!r}')
+
+    @property
+    def takes_short(self) -> bool:
+        """True unless short records are refused."""
+        return self.short == "keep"
 
     def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
         """Read the first n records that are long enough; raises `UserError` for bad data."""
-        source, digest, lines = _open(self.path, self.task)
+        source, digest, data = _open(self.path, self.task, self.sha256)
         samples: list[Sample] = []
-        skipped = cut = lost = absent = 0
-        for number, record in _records(source, lines):
+        skipped = short = cut = lost = absent = 0
+        for number, record in _records(source, data, self.task):
             if len(samples) == n:
                 break
             full, answers = record["context"], record["answers"]
@@ -63,8 +77,9 @@ class LongBench(Dataset):
             if tokens < self.min_tokens:
                 skipped += 1
                 continue
-            kept = self._truncate(full, fit) if tokens > fit.tokens else full
-            before, after = (any(a and a in text for a in answers) for text in (full, kept))
+            kept = truncate(full, fit, self.truncation, answers) if tokens > fit.tokens else full
+            before, after = (any(a in text for a in answers) for text in (full, kept))
+            short += tokens < fit.tokens
             cut += tokens > fit.tokens
             lost += before and not after
             absent += not before
@@ -76,7 +91,7 @@ class LongBench(Dataset):
                     query=after_context(record["input"]),
                     references=tuple(answers),
                     max_new_tokens=MAX_NEW_TOKENS,
-                    evidence=tuple(sorted({s for a in answers for s in _occurrences(kept, a)})),
+                    evidence=tuple(sorted({s for a in answers for s in occurrences(kept, a)})),
                 )
             )
         if len(samples) < n:
@@ -84,7 +99,9 @@ class LongBench(Dataset):
         self._facts = {
             "file": source,
             "sha256": digest,
+            "sha256_is_the_known_one": digest == SHA256,
             "skipped_short": skipped,
+            "share_shorter_than_asked": short / n,
             "share_truncated": cut / n,
             "share_answer_lost": lost / n,
             "share_answer_never_there": absent / n,
@@ -92,98 +109,52 @@ class LongBench(Dataset):
         return samples
 
     def provenance(self) -> dict[str, Any]:
-        """The truncation policy; once samples are made, the file's SHA-256 and what the cut cost.
+        """The policies; once samples are made, the file's SHA-256 and what the cut cost.
 
         `share_answer_lost`: samples whose answer string stood in the whole context and does not
         stand in the kept one. `share_answer_never_there`: it did not stand in either.
         """
-        return {"truncation": self.truncation, "min_tokens": self.min_tokens, **self._facts}
-
-    def _truncate(self, context: str, fit: Fit) -> str:
-        if self.truncation == "keep-first":
-            return fit.cut(context, fit.tokens)
-        half = fit.tokens // 2
-        first = fit.cut(context, half)
-        for last in range(half, 0, -1):  # the seam may split a merge and cost a token or two
-            kept = first + fit.tail(context, last)
-            if fit.count(kept) <= fit.tokens:
-                return kept
-        return first
+        policies = {"truncation": self.truncation, "short": self.short, "min_tokens": self.min_tokens}
+        return {**policies, **self._facts}
 
 
-def _open(path: str | None, task: str) -> tuple[str, str, list[bytes]]:
-    """Find the task's lines: (where they are, SHA-256 of that file, lines)."""
+def _open(path: str | None, task: str, sha256: str | None) -> tuple[str, str, bytes]:
+    """Find the task's lines: (where they are, SHA-256 of that file, the JSONL)."""
     given = Path(path or os.environ.get(VARIABLE) or _download())
     file = given / f"{task}.jsonl" if given.is_dir() else given
-    if not file.is_file():
-        raise UserError(f"longbench: no file {file}; path is a data.zip or a folder with {task}.jsonl")
-    data = file.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
+    data, digest = datafiles.read(file, "longbench", f"a data.zip or a folder with {task}.jsonl")
+    datafiles.require_hash(file, digest, sha256)
     if given.is_dir():
-        return str(file), digest, data.splitlines()
+        return str(file), digest, data
     try:
         with zipfile.ZipFile(file) as archive:
             members = [m for m in archive.namelist() if m.rpartition("/")[2] == f"{task}.jsonl"]
             if not members:
                 raise UserError(f"{file}: no {task}.jsonl inside; LongBench's data.zip has data/{task}.jsonl")
-            return f"{file}:{members[0]}", digest, archive.read(members[0]).splitlines()
-    except zipfile.BadZipFile as error:
+            return f"{file}:{members[0]}", digest, archive.read(members[0])
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{file}: not a readable zip file ({error}); download data.zip again") from error
 
 
-def _download() -> str:
-    import httpx
-    from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
-
-    cached = try_to_load_from_cache(REPOSITORY, "data.zip", repo_type="dataset", revision=REVISION)
-    if isinstance(cached, str):
-        return cached
+def _download() -> Path:
     try:
-        get_session().head(constants.ENDPOINT, timeout=5)  # offline, the download would retry for 20 s
-        return hf_hub_download(REPOSITORY, "data.zip", repo_type="dataset", revision=REVISION, etag_timeout=5)
-    except (OSError, httpx.HTTPError) as error:  # the hub's own errors are among these
+        return hub.file(REPOSITORY, "data.zip", REVISION, None, kind="dataset")
+    except (hub.NoAnswerError, OSError) as error:
         raise UserError(
-            f"longbench: {REPOSITORY} cannot be downloaded ({type(error).__name__}); give the option "
+            f"longbench: {REPOSITORY} cannot be downloaded ({error}); give the option "
             f"path=data.zip (or a folder with <task>.jsonl), or set {VARIABLE} to it"
         ) from error
 
 
-def _records(source: str, lines: list[bytes]) -> Iterable[tuple[int, dict[str, Any]]]:
+def _records(source: str, data: bytes, task: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Checked records with their line number, from 1."""
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{source}, line {number}"
-        try:
-            record = json.loads(line)
-        except ValueError as error:  # bad JSON and bad UTF-8
-            raise UserError(f"{where}: not JSON ({error})") from error
-        if not isinstance(record, dict):
-            raise UserError(f"{where}: not a JSON object")
-        missing = [name for name in FIELDS if name not in record]
-        if missing:
-            raise UserError(f"{where}: field {missing[0]!r} is missing; LongBench has {', '.join(FIELDS)}")
-        wrong = [name for name in ("input", "context", "_id") if not isinstance(record[name], str)]
-        if wrong:
-            raise UserError(f"{where}: field {wrong[0]!r} is not a string")
-        answers = record["answers"]
-        if not (isinstance(answers, list) and answers and all(isinstance(a, str) for a in answers)):
-            raise UserError(f"{where}: field 'answers' is not a list of at least one string")
-        if INSTRUCTION in record["context"]:
-            raise UserError(
-                f"{where}: the context already holds the instruction: a mirror with filled-in prompts "
-                f"(such as Xnhyacinth/LongBench), not LongBench; use data.zip of {REPOSITORY}"
-            )
-        if not record["context"].startswith("Passage 1:"):
-            raise UserError(f"{where}: the context does not start with 'Passage 1:'; not LongBench's layout")
+    seen: set[str] = set()
+    for where, number, record in datafiles.json_lines(data, source):
+        check_record(record, task, where)
+        if record["_id"] in seen:
+            raise UserError(f"{where}: the _id {record['_id']!r} is there twice")
+        seen.add(record["_id"])
         yield number, record
-
-
-def _occurrences(text: str, answer: str) -> Iterable[tuple[int, int]]:
-    at = text.find(answer) if answer else -1
-    while at >= 0:
-        yield at, at + len(answer)
-        at = text.find(answer, at + 1)
 
 
 DATASET = LongBench

@@ -112,7 +112,7 @@ class Ruler(Dataset):
         queried = rng.sample(keys, n_keys)
         first = rng.choice(source.starts()) if self.haystack_offset == "random" else 0
 
-        def build(words: int) -> tuple[str, Spans]:
+        def build(words: int) -> tuple[str, Spans, Spans]:
             return _hide(source.sentences(first, words), needles, depths)
 
         words = most_units(
@@ -123,7 +123,7 @@ class Ruler(Dataset):
                 f"ruler/{self.task}: {fit.tokens} context tokens cannot hold {len(needles)} needle(s); "
                 f"at least {fit.count(build(1)[0])} are needed: more or larger chunks"
             )
-        context, spans = build(words)
+        context, values_at, needles_at = build(words)
         one = n_keys * n_values == 1
         template = NIAH.singular() if one else NIAH
         fill = {"type_needle_v": "number" if one else "numbers", "query": enumerate_keys(queried)}
@@ -135,7 +135,8 @@ class Ruler(Dataset):
             references=tuple(v for k in queried for v in by_key[k]),
             max_new_tokens=self.tokens_to_generate or NIAH_TOKENS,
             answer_prefix=template.answer_prefix.format(**fill),
-            evidence=spans,
+            evidence=values_at,
+            needles=needles_at,
         )
 
     def _track(self, fit: Fit, demo: _Demo | None, seed: int, index: int) -> Sample:
@@ -143,7 +144,7 @@ class Ruler(Dataset):
         rng = random.Random(key)
         names, value = _names(rng, 5), str(rng.randint(10000, 99998))
 
-        def build(noises: int) -> tuple[str, Spans]:
+        def build(noises: int) -> tuple[str, Spans, Spans]:
             return _assign(noises, names, value, random.Random(f"{key}/{noises}"))
 
         noises = most_units(
@@ -157,7 +158,7 @@ class Ruler(Dataset):
                 f"ruler/vt: {fit.tokens} context tokens cannot hold a chain of {HOPS} hops; at least "
                 f"{fit.count(build(HOPS + 1)[0])} are needed: more or larger chunks"
             )
-        context, spans = build(noises)
+        context, names_at, lines_at = build(noises)
         return Sample(
             id=f"vt-{seed}-{index}",
             instruction=(demo.text(rng) + "\n" if demo else "") + VT.before,
@@ -166,7 +167,8 @@ class Ruler(Dataset):
             references=tuple(names),
             max_new_tokens=self.tokens_to_generate or VT_TOKENS,
             answer_prefix=VT.answer_prefix.format(query=value, num_v=HOPS + 1),
-            evidence=spans,
+            evidence=names_at,
+            needles=lines_at,
         )
 
 
@@ -195,7 +197,7 @@ class _Demo:
         return self._question(self._noises, names, value) + " " + " ".join(names) + "\n"
 
     def _question(self, noises: int, names: list[str], value: str) -> str:
-        context, _ = _assign(noises, names, value, random.Random(f"{self._key}/{noises}"))
+        context, *_ = _assign(noises, names, value, random.Random(f"{self._key}/{noises}"))
         return VT.before + context + (VT.after + VT.answer_prefix).format(query=value, num_v=HOPS + 1)
 
 
@@ -227,29 +229,33 @@ def _names(rng: random.Random, letters: int) -> list[str]:
     return names
 
 
-def _hide(sentences: list[str], needles: list[tuple[str, str]], depths: list[int]) -> tuple[str, Spans]:
-    """Put needles before the sentences at these depths; also the spans of their values."""
+def _hide(
+    sentences: list[str], needles: list[tuple[str, str]], depths: list[int]
+) -> tuple[str, Spans, Spans]:
+    """Put needles before the sentences at these depths; also the spans of their values and of the needles."""
     edges = [0, *(int(len(sentences) * (depth / 100)) for depth in depths), len(sentences)]
-    text, spans = "", []
+    text, at, whole = "", [], []
     for begin, end, (needle, value) in zip(edges, edges[1:], needles, strict=False):
         text += " ".join(sentences[begin:end]) + " " + needle + " "
-        spans.append((len(text) - 2 - len(value), len(text) - 2))  # before the needle's full stop
-    return text + " ".join(sentences[edges[-2] :]), tuple(spans)
+        at.append((len(text) - 2 - len(value), len(text) - 2))  # before the needle's full stop
+        whole.append((len(text) - 1 - len(needle), len(text) - 1))
+    return text + " ".join(sentences[edges[-2] :]), tuple(at), tuple(whole)
 
 
-def _assign(noises: int, names: list[str], value: str, rng: random.Random) -> tuple[str, Spans]:
-    """Insert a chain's lines, in order, between lines of noise; also the spans of the names."""
+def _assign(noises: int, names: list[str], value: str, rng: random.Random) -> tuple[str, Spans, Spans]:
+    """Insert a chain's lines, in order, between lines of noise; also the spans of names and lines."""
     lines, links = [NOISE] * noises, chain(names, value)
     places = [at + i for i, at in enumerate(sorted(rng.sample(range(noises), len(links))))]
     for at, link in zip(places, links, strict=True):
         lines.insert(at, link)
-    spans, begin = [], 0
+    at_names, at_lines, begin = [], [], 0
     for i, line in enumerate(lines):
         if i in places:
             known = [(line.find(name), len(name)) for name in names]
-            spans += [(begin + at, begin + at + size) for at, size in known if at >= 0]
+            at_names += [(begin + at, begin + at + size) for at, size in known if at >= 0]
+            at_lines.append((begin, begin + len(line)))
         begin += len(line) + 1
-    return "\n".join(lines), tuple(sorted(spans))
+    return "\n".join(lines), tuple(sorted(at_names)), tuple(at_lines)
 
 
 DATASET = Ruler

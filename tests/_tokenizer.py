@@ -41,3 +41,19 @@ def tiny_tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
     tokenizer.chat_template = CHATML if chat else None
     return tokenizer
+
+
+@lru_cache
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """A token a byte, with ChatML and its special tokens: nothing in it was trained, so it never changes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *alphabet])}
+    plain = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    plain.add_special_tokens(SPECIAL)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=plain, bos_token="<|endoftext|>", eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    tokenizer.chat_template = CHATML
+    return tokenizer

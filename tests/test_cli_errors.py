@@ -107,7 +107,7 @@ def record(**fields: object) -> str:
     [
         ([record(), "{not json"], "line 2"),
         ([record(answers=...)], "answers"),
-        ([record()] * 3, "more chunks than the sample has"),
+        ([record()] * 3, "the _id '1' is there twice"),
     ],
 )
 def test_wrong_longbench_data(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from bench import plugins
 from bench.dataset import Sample
 from bench.errors import UserError
+from bench.requests import build_requests
 from tests._fit import word_fit
+from tests._tokenizer import tiny_tokenizer
 
 longbench = plugins.load("datasets", "longbench")
 
@@ -36,6 +38,16 @@ def record(i: int = 0, **changes: Any) -> dict[str, Any]:
         "all_classes": None,
         "_id": f"{i:032x}",
     } | changes
+
+
+MIRRORED = {
+    "context": f"{LINE}\n\nThe following are given passages.\nPassage 1:\nA\nLee\n\n{LINE}\n\n",
+    "question": "Question: Who?\n",
+    "answer_prefix": "Answer:",
+    "answers": ["Lee"],
+    "max_new_tokens": 52,
+    "length": 3,
+}
 
 
 def write(folder: Path, *records: Any) -> Path:
@@ -106,6 +118,42 @@ def test_provenance_reports_what_the_cut_cost(tmp_path: Path) -> None:
     assert facts["share_answer_lost"] == 0.5
     assert facts["share_answer_never_there"] == 0.25
     assert len(facts["sha256"]) == 64
+    assert facts["sha256_is_the_known_one"] is False
+    kept = make(tmp_path, truncation="gold-preserving")
+    kept.samples(word_fit(20), 4, 0)
+    assert kept.provenance()["share_answer_lost"] == 0.0
+
+
+def test_a_hash_that_is_asked_for_is_insisted_on(tmp_path: Path) -> None:
+    file = write(tmp_path, record()) / "musique.jsonl"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert len(read(tmp_path, sha256=digest.upper())) == 1
+    with pytest.raises(UserError, match=rf"musique\.jsonl: SHA-256 is {digest}, not 00"):
+        read(tmp_path, sha256="00")
+
+
+def test_the_papers_shape_takes_short_records_as_they_are(tmp_path: Path) -> None:
+    """20 chunks asked for: a long record has 20, a short one its full chunks and a shorter last one."""
+    size = 8
+    contexts = [
+        "Passage 1:\nTown\n" + "The town was founded in the year 1874 by people. " * n for n in (40, 4, 1)
+    ]
+    write(tmp_path, *(record(i, context=c, answers=["1874"]) for i, c in enumerate(contexts)))
+    spec, options = "longbench/musique", {"path": str(tmp_path)}
+    made, facts = build_requests(spec, tiny_tokenizer(), 20, size, 3, 0, options)
+    lengths = [len(tiny_tokenizer()(c, add_special_tokens=False)["input_ids"]) for c in contexts]
+    assert lengths[0] > 20 * size > lengths[1] > lengths[2]
+    assert [r.context_tokens for r in made] == [20 * size, *lengths[1:]]
+    for r in made:
+        assert len(r.chunks) == -(-r.context_tokens // size)
+        assert {len(c) for c in r.chunks[:-1]} == {size}
+    assert (facts["requests_short"], facts["chunks_min"]) == (2, len(made[2].chunks))
+    assert facts["context_tokens_min"] == lengths[2]
+    assert facts["source"]["share_shorter_than_asked"] == pytest.approx(2 / 3)
+    with pytest.raises(UserError, match="more chunks than the sample has"):
+        build_requests(spec, tiny_tokenizer(), 20, size, 3, 0, options | {"short": "refuse"})
+    with pytest.raises(UserError, match='short is "keep" or "refuse"'):
+        make(tmp_path, short="pad")
 
 
 def test_min_tokens_leaves_short_records_out(tmp_path: Path) -> None:
@@ -127,7 +175,18 @@ def test_min_tokens_leaves_short_records_out(tmp_path: Path) -> None:
         ),
         (json.dumps(record(context=7)), "line 2: field 'context' is not a string"),
         (json.dumps(record(answers=[])), "line 2: field 'answers'"),
-        (json.dumps(record(answers="Lee")), "line 2: field 'answers'"),
+        (json.dumps(record(answers="Lee")), "line 2: field 'answers' is not a list"),
+        (json.dumps(record(answers=[""])), "line 2: field 'answers'"),
+        (json.dumps(record(answers=["Lee", 7])), "line 2: field 'answers'"),
+        (json.dumps(record(length="90")), "line 2: field 'length' is not a whole number"),
+        (json.dumps(record(length=True)), "line 2: field 'length' is not a whole number"),
+        (json.dumps(record(input=" ")), "line 2: field 'input' is empty"),
+        (json.dumps(record(_id="")), "line 2: field '_id' is empty"),
+        (json.dumps(record(dataset="hotpotqa")), "line 2: field 'dataset' is 'hotpotqa', not 'musique'"),
+        (json.dumps(record()), "line 2: the _id '00000000000000000000000000000000' is there twice"),
+        (json.dumps(record(context="")), "line 2: the context does not start"),
+        (json.dumps(MIRRORED), "line 2: the context already holds"),
+        ("[" * 100_000, "line 2: not JSON"),
         (json.dumps(record(context=f"{LINE}\nPassage 1:\nA\nLee")), "line 2: the context already holds"),
         (json.dumps(record(context="Passage 2:\nA\nLee")), "line 2: the context does not start"),
     ],
@@ -178,13 +237,33 @@ def test_unknown_truncation() -> None:
 
 
 def test_offline_is_one_line_that_says_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Offline:
-        def head(self, *_: Any, **__: Any) -> None:
-            raise httpx.ConnectError("no network")
+    monkeypatch.delenv("QCBENCH_LONGBENCH", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"offline mode.*path=data\.zip") as caught:
+        read(None)
+    assert time.monotonic() - started < 1
+    assert "\n" not in str(caught.value)
+
+
+def test_the_hub_is_asked_for_the_pinned_revision_of_a_dataset(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(tmp_path, record())
+    packed = tmp_path / "data.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(tmp_path / "musique.jsonl", "data/musique.jsonl")
+    asked: list[tuple[Any, ...]] = []
+
+    def download(repo: str, name: str, **how: Any) -> str:
+        asked.append((repo, name, how["revision"], how["repo_type"], how["local_dir"]))
+        return str(packed)
 
     monkeypatch.delenv("QCBENCH_LONGBENCH", raising=False)
+    monkeypatch.setattr("bench.assets.hub.is_offline", lambda: False)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
-    monkeypatch.setattr("huggingface_hub.get_session", Offline)
-    with pytest.raises(UserError, match=r"path=data\.zip") as caught:
-        read(None)
-    assert "\n" not in str(caught.value)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    assert len(read(None)) == 1
+    assert asked == [(longbench.REPOSITORY, "data.zip", longbench.REVISION, "dataset", None)]

@@ -25,14 +25,20 @@ TEXTS = {texts!r}
 @dataclass
 class Mine(Dataset):
     evidence: tuple = ()
+    needles: tuple = ()
+    short: bool = False
     name, about, metric = "mine", "a test's own", "f1"
     tasks = ("a", "b") if {tasks} else ("",)
 
     def samples(self, fit, n, seed):
         return [
-            Sample(f"s{{i}}", "Read.\\n", text, "\\nWho?", ("x",), 4, " So", self.evidence)
+            Sample(f"s{{i}}", "Read.\\n", text, "\\nWho?", ("x",), 4, " So", self.evidence, self.needles)
             for i, text in enumerate(TEXTS[:n])
         ]
+
+    @property
+    def takes_short(self):
+        return self.short
 
 DATASET = Mine
 """
@@ -133,6 +139,39 @@ def test_evidence_across_a_chunk_edge_is_counted(tmp_path: Path) -> None:
     assert (facts["evidence_spans"], facts["evidence_spans_straddling"]) == (1, 1)
     _, facts = build_requests(spec, tiny_tokenizer(), 1, 500, 1, 0, {"evidence": ((0, 7), (8, 15))})
     assert (facts["evidence_spans"], facts["evidence_spans_straddling"]) == (2, 0)
+
+
+def test_needles_are_counted_apart_from_the_evidence_in_them(tmp_path: Path) -> None:
+    text = "7402913 7402914"
+    spec = mine(tmp_path, text)
+    options = {"evidence": ((0, 3),), "needles": ((0, 7), (8, 15))}
+    half = len(ids("7402"))
+    _, facts = build_requests(spec, tiny_tokenizer(), -(-len(ids(text)) // half), half, 1, 0, options)
+    assert (facts["evidence_spans"], facts["evidence_spans_straddling"]) == (1, 0)
+    assert (facts["needles"], facts["needles_straddling"]) == (2, 2)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.text(min_size=1, max_size=50), st.data())
+def test_tokens_of_a_span_are_those_that_share_a_character(text: str, data: st.DataObject) -> None:
+    offsets = turns.Turn(tiny_tokenizer()).text(text)[1]
+    begin = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(begin + 1, len(text)))
+    touched = list(requests._Tokens(offsets).touched(begin, end))
+    assert touched == [t for t, (a, b) in enumerate(offsets) if a < end and b > begin]
+    assert touched
+
+
+def test_short_contexts_keep_their_chunks_where_a_dataset_takes_them(tmp_path: Path) -> None:
+    text = "The town lies on a river."
+    there = len(ids(text))
+    made, facts = build_requests(
+        mine(tmp_path, text, text * 9), tiny_tokenizer(), 9, there, 2, 0, {"short": True}
+    )
+    assert [len(c) for c in made[0].chunks] == [there]
+    assert (facts["requests_short"], facts["chunks_min"], facts["context_tokens_min"]) == (1, 1, there)
+    assert facts["chunks_total"] == 1 + len(made[1].chunks)
+    assert facts["chunks_distinct"] == len({c for r in made for c in r.chunks})
 
 
 def test_recurring_chunks(tmp_path: Path) -> None:

@@ -131,9 +131,10 @@ def test_needles_lie_where_ruler_puts_them() -> None:
         pieces.append(" ".join(sentences[edges[i - 1] : edges[i]]))
         if i - 1 < len(needles):
             pieces.append(needles[i - 1][0])
-    text, spans = ruler._hide(sentences, needles, depths)
+    text, spans, whole = ruler._hide(sentences, needles, depths)
     assert text == " ".join(pieces)
     assert [text[a:b] for a, b in spans] == ["1", "2", "3"]
+    assert [text[a:b] for a, b in whole] == [needle for needle, _ in needles]
     assert len(ruler.DEPTHS) == 40
     assert ruler.DEPTHS[:4] == (0, 3, 5, 8)
 
@@ -153,6 +154,16 @@ def test_first_samples_do_not_depend_on_n_and_seeds_differ(task: str) -> None:
     assert make(task, n=1) != make(task, n=1, seed=43)
     assert len({s.id for s in make(task, n=5)}) == 5
     assert len({s.references for s in make(task, n=5)}) == 5
+
+
+@pytest.mark.parametrize("task", ["single", "mq", "mv", "vt"])
+def test_needle_spans_are_whole_needles_and_hold_the_evidence(task: str) -> None:
+    for s in make(task):
+        told = [s.context[a:b] for a, b in s.needles]
+        assert len(told) == {"single": 1, "mq": 4, "mv": 4, "vt": 5}[task]
+        pattern = r"VAR [A-Z]{5} = (\d{5}|VAR [A-Z]{5} )" if task == "vt" else NEEDLE
+        assert all(re.fullmatch(pattern, text) for text in told)
+        assert all(any(a <= c and d <= b for a, b in s.needles) for c, d in s.evidence)
 
 
 @pytest.mark.parametrize("task", ["single", "mq", "mv"])
@@ -209,6 +220,30 @@ def test_word_lists_are_whole_and_keys_keep_their_hyphens() -> None:
     assert adjectives == sorted(set(adjectives))
     key = ruler._keys(random.Random(1), 1)[0]
     assert any(key == f"{a}-{key[len(a) + 1 :]}" and key[len(a) + 1 :] in nouns for a in adjectives)
+
+
+def test_keys_with_hyphens_and_spaces_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    adjectives, nouns = ["ad hoc", "so-called"], ["A-bomb", "T-shirt", "mother in law"]
+    monkeypatch.setattr(ruler, "_words", lambda: (adjectives, nouns))
+    keys = {f"{a}-{n}" for a in adjectives for n in nouns}
+    for s in make("mq", n=4):
+        found = dict(NEEDLE.findall(s.context))
+        assert set(found) <= keys
+        asked = s.query.removeprefix("\nWhat are all the special magic numbers for ").split(" mentioned")[0]
+        first, second, third, last = re.split(r", and |, ", asked)
+        assert [found[k] for k in (first, second, third, last)] == list(s.references)
+
+
+@given(st.integers(1, 40), st.integers(1, 20_000), st.integers(0, 20_000))
+def test_most_units_needs_few_calls(rate: int, limit: int, guess: int) -> None:
+    calls: list[int] = []
+
+    def tokens(n: int) -> int:
+        calls.append(n)
+        return n * rate
+
+    most_units(tokens, limit, 0, guess)
+    assert len(calls) <= 3 * max(limit, guess).bit_length() + 6
 
 
 @settings(deadline=None, max_examples=60)

@@ -16,6 +16,13 @@ from bench.errors import UserError
 from bench.runners.run import tokenizer_of
 
 
+def stand_of(name: str, context: int, console: Console, dtype: str = "float32") -> speed.Stand:
+    """A model, loaded, and a request of random tokens."""
+    model = resolve(name, console.print)
+    pool = 2 * context + 4096
+    return speed.Stand(model, Engine(model.path, dtype, pool), tokenizer_of(model), context)
+
+
 def check_speed(models: list[str], rounds: int, console: Console) -> None:
     """Print recompute cost and overlap of each model, 2,000 context tokens, fp32."""
     cost = Table(
@@ -26,8 +33,7 @@ def check_speed(models: list[str], rounds: int, console: Console) -> None:
         "over", "one by one (s)", box=None,
     )  # fmt: skip
     for name in models:
-        model = resolve(name, console.print)
-        stand = speed.Stand(model, Engine(model.path, "float32", 4096), tokenizer_of(model), 2000)
+        stand = stand_of(name, 2000, console)
         for r in speed.recompute_cost(stand, rounds):
             numbers = (r.ttft_s, r.full_s, r.ratio, r.flops_ratio)
             cost.add_row(name, f"{r.rho:g}", *(f"{x:.3f}" for x in numbers), f"{r.over:.2f}")
@@ -61,8 +67,7 @@ def check_gpu(model_name: str, console: Console) -> bool:
             f"{c.rate:.0f} {c.unit}", f"{c.rate / c.ceiling:.0%}",
         )  # fmt: skip
     console.print(table)
-    model = resolve(model_name, console.print)
-    stand = speed.Stand(model, Engine(model.path, "bfloat16", 24_576), tokenizer_of(model), 10_240)
+    stand = stand_of(model_name, 10_240, console, "bfloat16")
     same = equivalence(stand.engine, [c[:64] for c in stand.request.chunks[:4]], stand.request.query)
     console.print(
         f"logits off full prefill's: {same.everything:.3g} with everything recomputed, "

@@ -75,7 +75,7 @@ class Stand:
         ids = [draw.randrange(top // 10, top) for _ in range(context + QUERY_TOKENS)]
         cuts = [context * i // CHUNKS for i in range(CHUNKS + 1)]
         chunks = tuple(tuple(ids[a:b]) for a, b in pairwise(cuts))
-        self.request = Request("speed", "random", (), chunks, tuple(ids[context:]), (), 1)
+        self.request = Request("speed", "random", (), chunks, tuple(ids[context:]), (), 1, evidence=(0, 1))
 
     def reads(self, store: Store, overlap: bool = True) -> tuple[Reads, Preparer]:
         """A store's reads, and what fills it."""

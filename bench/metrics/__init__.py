@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.metrics.exact_match import exact_match, exact_match_normalised
 from bench.metrics.f1 import f1
-from bench.metrics.string_match import string_match_all
+from bench.metrics.rouge_l import rouge_l
+from bench.metrics.string_match import string_match_all, string_match_normalised
 
 
 @dataclass(frozen=True)
@@ -20,5 +22,18 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {
-    m.name: m for m in (Metric("f1", "F1", f1), Metric("string_match", "SM", string_match_all))
+    m.name: m
+    for m in (
+        Metric("f1", "F1", f1),
+        Metric("string_match", "SM", string_match_all),
+        Metric("rouge_l", "ROUGE-L (released F1)", rouge_l),
+        Metric("exact_match", "EM, as written", exact_match),
+        Metric("exact_match_normalised", "EM", exact_match_normalised),
+        Metric("string_match_normalised", "SM, whole words", string_match_normalised),
+    )
 }
+
+
+def all_scores(prediction: str, references: Sequence[str]) -> dict[str, float]:
+    """One prediction's score by every metric, by name: rows keep what a summary needs to score anew."""
+    return {name: metric.score(prediction, references) for name, metric in METRICS.items()}

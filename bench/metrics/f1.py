@@ -20,18 +20,23 @@ def normalise(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", kept).split()
 
 
+def check_references(references: Sequence[str]) -> None:
+    """Raise TypeError where the references are one string (its characters would be scored against:
+    NVIDIA/RULER, issue 30) and ValueError where there are none."""
+    if isinstance(references, str):
+        raise TypeError("references must be a sequence of strings, not one string")
+    if not references:
+        raise ValueError("no references to score against")
+
+
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Best token F1 of the prediction against any reference, in [0, 1].
 
     THUDM/LongBench, LongBench/metrics.py (`qa_f1_score`) and eval.py (max over the answers).
     Nothing is stripped or cut from the prediction beforehand; no common word scores 0, two
-    empty texts included (SQuAD's F1 gives 1 there). Raises TypeError where `references` is one
-    string and ValueError where it is empty.
+    empty texts included (SQuAD's F1 gives 1 there). Raises as `check_references`.
     """
-    if isinstance(references, str):
-        raise TypeError("references must be a sequence of strings, not one string")
-    if not references:
-        raise ValueError("no references to score against")
+    check_references(references)
     return max(_pair(normalise(prediction), normalise(r)) for r in references)
 
 

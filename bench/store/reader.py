@@ -105,6 +105,11 @@ class Reader:
             self.reads.buffers.give(job.buffers)
         self._open, self._jobs = [], {}
 
+    @property
+    def asked(self) -> frozenset[tuple[str, int, Part]]:
+        """What was asked for and still is at hand: (entry, layer, part)."""
+        return frozenset(self._jobs)
+
     # --- asking --------------------------------------------------------------------------------
 
     def want(self, key: str, layers: range, parts: Sequence[Part] = BOTH) -> None:
