@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         "--no-overlap", dest="overlap", action="store_const", const=False,
         help="load each layer where it is needed and not before: the comparison for the pipeline",
     )  # fmt: skip
+    run.add_argument(
+        "--chunk-prefix", choices=["none", "bos", "system"], help="what chunks are cached behind"
+    )
+    run.add_argument("--calibration-set", help="where layers are profiled, such as spans/squad")
+    run.add_argument("--spans", type=Path, help="SQuAD, Natural Questions or NewsQA: a file or a folder")
     run.add_argument("--longbench", type=Path, help="LongBench's data.zip or a folder of JSONL files")
     run.add_argument(
         "--dry-run", action="store_true", help="print cells, requests, disk and time, run nothing"
@@ -147,16 +153,15 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     from bench.results.report import write_reports
     from bench.runners.run import run
 
-    if args.longbench is not None:
-        import os
-
-        os.environ["QCBENCH_LONGBENCH"] = str(args.longbench)
+    for name in ("longbench", "spans"):
+        if getattr(args, name) is not None:
+            os.environ[f"QCBENCH_{name.upper()}"] = str(getattr(args, name))
     sweep = resolve(
         args.experiment, args.profile, models=args.models, datasets=args.datasets, methods=args.methods,
         rho=args.rho, requests=args.requests, chunks=args.chunks, chunk_tokens=args.chunk_tokens,
         seed=args.seed, dtype=args.dtype, store=args.store, bandwidth=args.bandwidth,
         throttle=args.throttle, read_latency_ms=args.read_latency_ms, store_limit_gb=args.store_limit_gb,
-        overlap=args.overlap,
+        overlap=args.overlap, chunk_prefix=args.chunk_prefix, calibration_set=args.calibration_set,
     )  # fmt: skip
     out = args.out or Path("results") / f"{args.experiment}-{args.profile}"
     failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)

@@ -28,6 +28,8 @@ class Sample:
     needles: tuple[tuple[int, int], ...] = field(default=())
     """Spans in which the evidence is told (a needle's sentence, a line of a chain), where a dataset
     knows them. Counted where a chunk's edge cuts one; methods do not see them."""
+    question: str = ""
+    """The part of `query` that is the question itself, where a template stands around it."""
 
 
 @dataclass(frozen=True)

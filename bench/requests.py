@@ -142,15 +142,19 @@ def _request(
     tokens = _Tokens(offsets)
     evidence = [tokens.touched(begin, end) for begin, end in sample.evidence]
     needles = [tokens.touched(begin, end) for begin, end in sample.needles]
+    query, at = turn.text(sample.query)
+    asked = sample.query.find(sample.question)
+    question = _Tokens(at).touched(asked, asked + len(sample.question)) if sample.question else range(0)
     request = Request(
         id=sample.id,
         dataset=dataset,
         prefix=(*turn.before, *turn.ids(sample.instruction)),
         chunks=tuple(tuple(ids[i : i + chunk_tokens]) for i in range(0, len(ids), chunk_tokens)),
-        query=(*turn.ids(sample.query), *turn.after, *turn.ids(sample.answer_prefix)),
+        query=(*query, *turn.after, *turn.ids(sample.answer_prefix)),
         references=tuple(sample.references),
         max_new_tokens=sample.max_new_tokens,
         evidence=tuple(sorted({t for span in evidence for t in span})),
+        question=(question.start, question.stop) if question else (0, 0),
     )
     return request, {
         "evidence_spans": len(evidence),

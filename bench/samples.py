@@ -35,6 +35,8 @@ def check_samples(samples: Sequence[Sample], dataset: str) -> None:
             raise UserError(f"{where}: the id is there twice; rows are told apart by it")
         seen.add(sample.id)
         _check_answers(sample, where)
+        if sample.question not in sample.query:
+            raise UserError(f"{where}: its question is not part of its query")
         for name, spans in (("evidence", sample.evidence), ("needle", sample.needles)):
             for begin, end in spans:
                 if not 0 <= begin < end <= len(sample.context):

@@ -89,6 +89,7 @@ class LongBench(Dataset):
                     instruction=BEFORE_CONTEXT,
                     context=kept,
                     query=after_context(record["input"]),
+                    question=record["input"],
                     references=tuple(answers),
                     max_new_tokens=MAX_NEW_TOKENS,
                     evidence=tuple(sorted({s for a in answers for s in occurrences(kept, a)})),

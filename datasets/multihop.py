@@ -173,6 +173,7 @@ class Multihop(Dataset):
             instruction=BEFORE_CONTEXT,
             context=context,
             query=after_context(question),
+            question=question,
             references=(answer,),
             max_new_tokens=MAX_NEW_TOKENS,
             evidence=((begin, begin + len(answer)),),

@@ -110,6 +110,7 @@ class SpanSets(Dataset):
             instruction=BEFORE_CONTEXT,
             context=context,
             query=after_context(record.question),
+            question=record.question,
             references=record.answers,
             max_new_tokens=MAX_NEW_TOKENS,
             evidence=tuple((at + begin, at + end) for begin, end in marked),

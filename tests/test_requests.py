@@ -79,7 +79,7 @@ def test_segments_are_tokenised_apart_and_once(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(turns.Turn, "text", spy)
     r = one(mine(tmp_path, text), 1, 500)
-    assert seen == [text]
+    assert seen == [text, "\nWho?"]
     assert list(r.chunks[0]) == ids(text)
     assert list(r.prefix[-len(ids("Read.\n")) :]) == ids("Read.\n")
     assert list(r.query[: len(ids("\nWho?"))]) == ids("\nWho?")

@@ -45,6 +45,8 @@ class Sweep(BaseModel):
     warmup: int = Field(default=1, ge=0)
     calibration: int = Field(default=16, ge=1)
     """Calibration requests of a localisation profile, once a model."""
+    calibration_set: Task = Task(name="multihop", options={"hops": 1})
+    """What they are drawn from; the paper's are spans/squad, spans/newsqa and spans/natural_questions."""
     axis: Literal["rho", "bandwidth"] = "rho"
     """What the experiment's figure is drawn over; the other is one value."""
     bandwidth: list[str] = Field(default=["none"], min_length=1)
@@ -64,6 +66,11 @@ class Sweep(BaseModel):
     @classmethod
     def _named(cls, value: Any) -> Any:
         return [{"name": item} if isinstance(item, str) else item for item in value]
+
+    @field_validator("calibration_set", mode="before")
+    @classmethod
+    def _one_named(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
     @field_validator("rho")
     @classmethod

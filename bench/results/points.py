@@ -87,6 +87,10 @@ def alarms(frame: pd.DataFrame) -> list[str]:
         return ["the run has no rows"]
     found = []
     for (model, dataset), rows in frame.groupby(PANEL):
+        for kind in ("empty", "echo"):
+            count, known = int(rows[kind].fillna(False).sum()), int(rows[kind].notna().sum())
+            if known and count > known / 4:
+                found.append(f"{model}, {dataset}: {count} of {known} answers are {kind}")
         scores = rows.loc[rows["status"] == "ok", "score"].dropna()
         full = scores[rows["method"] == FULL_PREFILL]
         if scores.empty:

@@ -47,6 +47,10 @@ class Row(BaseModel):
     prediction: str | None = None
     references: list[str] = []
     score: float | None = None
+    empty: bool | None = None
+    """Whether the answer says nothing (`bench.metrics.conduct`)."""
+    echo: bool | None = None
+    """Whether the answer repeats its prompt at length."""
     new_tokens: int | None = None
     ttft_s: float | None = None
     select_s: float | None = None

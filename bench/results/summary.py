@@ -21,9 +21,10 @@ from bench.results.points import (
 )
 
 MEANS = ("evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total")
+COUNTS = ("n_failed", "n_skipped", "n_empty", "n_echo")
 RATES = ("bandwidth_bytes_per_s", "bandwidth_unit")
 COLUMNS = [
-    *POINT, *RATES, "variant", "metric", "n", "n_failed", "n_skipped",
+    *POINT, *RATES, "variant", "metric", "n", *COUNTS,
     "score", "score_low", "score_high",
     "ttft_s", "ttft_low_s", "ttft_high_s", *PARTS, *WAITS,
     "speedup", "speedup_low", "speedup_high", "n_paired",
@@ -39,11 +40,14 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
     both; `evidence_recall`, `rho_effective` and bytes are means; `bandwidth_bytes_per_s` is the throttle
     and `bandwidth_unit` its 1x, both NaN where nothing was throttled. `_low` and `_high`
     bound the 95 % interval over requests. `n` counts requests measured, `n_failed` rows that failed
-    or ran out of memory. A point without one measured request keeps its line, with NaN. `over` as in
+    or ran out of memory, `n_empty` and `n_echo` answers that say nothing or repeat their prompt. A point without one measured request keeps its line, with NaN. `over` as in
     `with_variants`.
     """
     counts = with_variants(frame, over=over).assign(
-        n_failed=frame["status"].isin(["failed", "oom"]), n_skipped=frame["status"] == "skipped"
+        n_failed=frame["status"].isin(["failed", "oom"]),
+        n_skipped=frame["status"] == "skipped",
+        n_empty=frame["empty"].eq(True),
+        n_echo=frame["echo"].eq(True),
     )
     ok = ok_requests(frame, over=over)
     measured = {key: rows for key, rows in ok.groupby(POINT)}  # noqa: C416 - dict() takes a GroupBy's `keys`
@@ -57,7 +61,7 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
         line = dict(zip(POINT, key, strict=True))
         line |= {"variant": rows["variant"].iloc[0], "metric": rows["metric"].iloc[0]}
         line |= {name: rows[name].median() for name in RATES}
-        line |= {name: int(rows[name].sum()) for name in ("n_failed", "n_skipped")}
+        line |= {name: int(rows[name].sum()) for name in COUNTS}
         line |= _measures(measured.get(key, ok.iloc[:0]), full.get(key[:2]), stream(str(key[1])))
         lines.append(line)
     return pd.DataFrame(lines, columns=COLUMNS)

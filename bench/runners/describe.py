@@ -59,6 +59,7 @@ def description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
         ],
         "profiles": before.get("profiles", {}),
         "bandwidth_units": before.get("bandwidth_units", {}),
+        "calibration": before.get("calibration", {}),
         "memory": before.get("memory", {}),
         "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "
         + ("in memory" if the_plan.sweep.store == "memory" else "read from there for each request"),

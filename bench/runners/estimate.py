@@ -58,9 +58,10 @@ def estimate(blocks: Sequence[Cost], dtype: str, on_disk: bool) -> Estimate:
     """Time and disk of a run.
 
     Prefill at half the matrix product's rate; a cell costs its rho plus a tenth, or its throttled loads
-    where they take longer, full-view selection and preparation three prefills a request; decoding reads all weights once a step, two answers in
-    three ending early. Coarse on purpose: within a factor of two on the machines seen. On disk: rows,
-    and in the disk tier every chunk's cache with a tenth more for anchors.
+    where they take longer, full-view selection and preparation three prefills a request; decoding reads
+    all weights once a step, two answers in three ending early. Coarse on purpose: within a factor of two
+    on the machines seen. On disk: rows, and in the disk tier every chunk's cache with a tenth more for
+    anchors.
     """
     kind = getattr(torch, dtype)
     speed = _flops_per_second(kind) / 2

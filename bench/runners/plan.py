@@ -58,7 +58,7 @@ def cells_of(
                 "model": revision, "dtype": dtype, "dataset": task, "options": options,
                 "dataset_source": task_sha256, "method": method.name, "method_identity": method.identity,
                 "rho": rho, "chunks": sweep.chunks, "chunk_tokens": sweep.chunk_tokens, "seed": sweep.seed,
-                "calibration": sweep.calibration,
+                "calibration": [sweep.calibration, sweep.calibration_set.model_dump()],
                 "store": sweep.store, "chunk_prefix": sweep.chunk_prefix, "bandwidth": bandwidth,
                 "throttle": sweep.throttle, "read_latency_ms": sweep.read_latency_ms,
                 "overlap": sweep.overlap,

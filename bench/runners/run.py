@@ -181,7 +181,7 @@ def _measure_block(
     reads = Reads(store_of(sweep, block.model, the_plan.dtype, out), engine.device, sweep.overlap)
     preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
-    profiles = _profiles(the_plan, preparer, tokenizer)
+    profiles = _profiles(the_plan, preparer, tokenizer, out)
     named = {
         m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
     }
@@ -224,7 +224,7 @@ def _unit(the_plan: Plan, block: Block, engine: Engine, preparer: Preparer, out:
     name = f"{block.model.name}, {block.task}"
     unit: float | None = noted(out, "bandwidth_units", name)
     if unit is None:
-        unit = bandwidth_unit(engine, preparer, block.requests[0])
+        unit = bandwidth_unit(engine, preparer, max(block.requests, key=lambda r: r.context_tokens))
         note(out, "bandwidth_units", name, unit)
     return unit
 
@@ -236,13 +236,15 @@ def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
     return build_requests("multihop", tokenizer, *shape, WARMUP_SEED, {"hops": 1})[0]
 
 
-def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any) -> dict[str, list[float]]:
+def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any, out: Path) -> dict[str, list[float]]:
     """Profiles of the methods that have one, from calibration requests of fixed shape."""
     profiled = [m for m in the_plan.methods if type(m.method).profile is not Method.profile]
     if not profiled:
         return {}
-    n = the_plan.sweep.calibration
-    calibration = build_requests("multihop", tokenizer, 4, 128, n, CALIBRATION_SEED, {"hops": 1})[0]
+    n, task = the_plan.sweep.calibration, the_plan.sweep.calibration_set
+    made = build_requests(task.name, tokenizer, 4, 128, n, CALIBRATION_SEED, task.options)
+    calibration, provenance = made
+    note(out, "calibration", task.name, provenance)
     folder = cache.root() / "profiles"
     return {m.identity: preparer.profile(m, calibration, folder) for m in profiled}
 

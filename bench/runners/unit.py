@@ -15,6 +15,7 @@ import torch
 
 from bench.engine.engine import Engine
 from bench.metrics import METRICS
+from bench.metrics.conduct import is_echo, is_empty
 from bench.request import Request
 from bench.results.schema import Row
 from bench.results.timeline import Record
@@ -116,13 +117,21 @@ class Bench:
         )
         self.engine.runtime.clear()
         rows = []
+        prompt = self.preparer.tokenizer.decode(request.ids, skip_special_tokens=True)
         for (cell, measured), ids in zip(running, out, strict=True):
             self.timelines.append(self._timeline(request, cell, measured))
             prediction = self.preparer.tokenizer.decode(ids, skip_special_tokens=True)
             score = METRICS[self.metric].score(prediction, request.references)
             rows.append(
                 self._row(
-                    request, cell, prediction=prediction, score=score, new_tokens=len(ids), **measured.row
+                    request,
+                    cell,
+                    prediction=prediction,
+                    score=score,
+                    new_tokens=len(ids),
+                    empty=is_empty(prediction),
+                    echo=is_echo(prediction, prompt),
+                    **measured.row,
                 )
             )
         return rows
