@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 class Sample:
     """One request as text. Concatenated: instruction + context + query (+ answer_prefix).
 
-    The chat template is put around it later (`bench.requests`): the instruction and the query
+    The chat template is put around it later (`bench.data.requests`): the instruction and the query
     belong to the user's turn, `answer_prefix` opens the assistant's.
     """
 

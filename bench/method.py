@@ -105,8 +105,8 @@ class Method:
     rho: ClassVar[float | None] = None
     """A fixed recomputation ratio; None where rho is swept."""
 
-    def nominal(self, chunk_tokens: int) -> float | None:
-        """The one rho of a method that is not swept, given the size of a chunk."""
+    def nominal(self, chunks: int, chunk_tokens: int) -> float | None:
+        """The one rho of a method that is not swept, given how many chunks there are and their size."""
         return self.rho
 
     def budget(self, request: Request, rho: float) -> int:

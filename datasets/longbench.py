@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench import datafiles
 from bench.assets import hub
+from bench.data import datafiles
+from bench.data.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context, check_record
+from bench.data.spans import occurrences
+from bench.data.truncate import POLICIES, truncate
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
-from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context, check_record
-from bench.spans import occurrences
-from bench.truncate import POLICIES, truncate
 
 REPOSITORY = "zai-org/LongBench"
 REVISION = "5e628be450b7e67fb7ae6e201bd6d8f7056f7672"
@@ -35,7 +35,7 @@ class LongBench(Dataset):
 
     `path`: a `data.zip` or a folder with `<task>.jsonl`; without it the variable
     QCBENCH_LONGBENCH, then the hub. `sha256`: of that file (zip or JSONL), which another one is then
-    refused for. `truncation`: what stays of a context that is too long (`bench.truncate`):
+    refused for. `truncation`: what stays of a context that is too long (`bench.data.truncate`):
     "keep-first", "middle" or "gold-preserving". `short`: a context with fewer chunks than asked for
     is kept as it is ("keep": full chunks and a shorter last one) or an error ("refuse").
     `min_tokens`: leave out records with a shorter context.

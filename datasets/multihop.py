@@ -6,11 +6,11 @@ import random
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from bench.data.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
 from bench.fiction import Names
 from bench.fitting import most_units
-from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,7 @@ from typing import Any, ClassVar
 from wonderwords.random_word import Defaults, _get_words_from_text_file
 
 from bench.assets.haystack import essays
-from bench.dataset import Dataset, Fit, Sample
-from bench.errors import UserError
-from bench.fitting import most_units
-from bench.ruler_format import (
+from bench.data.ruler_format import (
     DEPTHS,
     NEEDLE,
     NIAH,
@@ -26,6 +23,9 @@ from bench.ruler_format import (
     chain,
     enumerate_keys,
 )
+from bench.dataset import Dataset, Fit, Sample
+from bench.errors import UserError
+from bench.fitting import most_units
 from bench.sentences import Prose, prose
 
 KEYS_VALUES = {"single": (1, 1), "mq": (4, 1), "mv": (1, 4)}

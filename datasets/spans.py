@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench import datafiles, span_files
 from bench.assets import hub
+from bench.data import datafiles, span_files
+from bench.data.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
+from bench.data.spans import SpanRecord, Spans, all_occurrences
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
-from bench.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context
-from bench.spans import SpanRecord, Spans, all_occurrences
 
 REPOSITORY = "mrqa-workshop/mrqa"
 MEMBER = "plain_text/validation-00000-of-00001.parquet"
@@ -32,7 +32,7 @@ class SpanSets(Dataset):
     layout and with its prompt, until the context is full (the last paragraph is cut). `seed` picks the
     questions, their order and the others.
 
-    `path`: a file (formats: `bench.span_files`) or a folder with `<task>.<anything>`; without it the
+    `path`: a file (formats: `bench.data.span_files`) or a folder with `<task>.<anything>`; without it the
     variable QCBENCH_SPANS, then the hub (MRQA's validation split). `sha256`: of that file, which another
     one is then refused for. `occurrences`: which places are evidence, "annotated" (those marked) or "all"
     (every place in the paragraph where a marked answer's string stands). `fill`: False leaves the

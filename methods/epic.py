@@ -25,9 +25,11 @@ class Epic(Method):
     tokens: int | None = None
     first_chunk: bool = True
 
-    def nominal(self, chunk_tokens: int) -> float | None:
-        """k / |c| where k is fixed."""
-        return None if self.tokens is None else min(1.0, self.tokens / chunk_tokens)
+    def nominal(self, chunks: int, chunk_tokens: int) -> float | None:
+        """Where k is fixed: k / |c|, of the chunks that take part."""
+        if self.tokens is None:
+            return None
+        return min(1.0, self.tokens / chunk_tokens) * (1 if self.first_chunk else (chunks - 1) / chunks)
 
     def budget(self, request: Request, rho: float) -> int:
         """k tokens a chunk, or the whole of a shorter one, where k is fixed."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import plugins
+from bench.data.requests import build_requests
 from bench.request import Request
-from bench.requests import build_requests
 from tests._tokenizer import byte_tokenizer
 
 FOLDER = Path(__file__).parent / "golden"

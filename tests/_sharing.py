@@ -15,8 +15,8 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from bench.assets.models import resolve
+from bench.data.requests import build_requests
 from bench.request import Request
-from bench.requests import build_requests
 
 FILE = Path(__file__).parent / "golden" / "sharing.json"
 MODEL, CHUNKS, CHUNK_TOKENS, SAMPLES, SEED, FIRST = "smollm2-135m", 20, 512, 50, 0, 3

@@ -11,12 +11,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from bench import plugins
+from bench.data.requests import build_requests
+from bench.data.samples import check_samples
+from bench.data.turn import Turn
 from bench.dataset import Sample
 from bench.errors import UserError
 from bench.request import Request
-from bench.requests import build_requests
-from bench.samples import check_samples
-from bench.turn import Turn
 from tests._golden import longbench_record
 from tests._tokenizer import SPECIAL, tiny_tokenizer
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench import plugins, ruler_format
+from bench import plugins
+from bench.data import ruler_format
 from tests import _golden, _sharing
 
 NAMES = sorted(p.stem for p in _golden.FOLDER.glob("*.txt"))

@@ -257,13 +257,13 @@ def test_cacheblends_gradual_filter_narrows_to_the_budget() -> None:
 def test_epics_own_k_is_one_point_and_counts_what_chunks_hold() -> None:
     request = make_request((10, 3, 8))
     named = method_of("epic[tokens=4]")
-    assert named.method.nominal(16) == 0.25
+    assert named.method.nominal(3, 16) == 0.25
     assert named.method.budget(request, 0.25) == 4 + 3 + 4
     assert sorted(named.method.select(request, None, 11).tolist()) == [0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 16]
     without = method_of("epic[variant=released,tokens=4]").method
     assert without.budget(request, 0.25) == 3 + 4
     swept = method_of("epic[first_chunk=false]").method
-    assert swept.nominal(16) is None
+    assert swept.nominal(3, 16) is None
     assert sorted(swept.select(request, None, 6).tolist()) == [10, 11, 13, 14, 15, 16]
     assert set(range(10, 21)) < set(swept.select(request, None, 13).tolist())
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from bench import requests
-from bench import turn as turns
+from bench.data import requests
+from bench.data import turn as turns
+from bench.data.requests import build_requests, dataset_of, recurring_share
 from bench.errors import UserError
-from bench.requests import build_requests, dataset_of, recurring_share
 from tests._tokenizer import SPECIAL, tiny_tokenizer
 
 MINE = """

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench import span_files
+from bench.data import span_files
+from bench.data.spans import SpanRecord, all_occurrences, occurrences
 from bench.errors import UserError
-from bench.spans import SpanRecord, all_occurrences, occurrences
 
 TEXT = "The mill was built by Ann Lee. Later Ann Lee sold it to Tom Orme in 1874."
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bench import plugins
+from bench.data.requests import build_requests
 from bench.dataset import Sample
 from bench.errors import UserError
-from bench.requests import build_requests
 from tests._fit import word_fit
 from tests._golden import squad_file
 from tests._tokenizer import tiny_tokenizer

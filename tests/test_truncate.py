@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.truncate import POLICIES, gold_preserving, keep_first, truncate
-from bench.turn import Turn
+from bench.data.truncate import POLICIES, gold_preserving, keep_first, truncate
+from bench.data.turn import Turn
 from tests._fit import word_fit
 from tests._tokenizer import tiny_tokenizer
 

@@ -101,7 +101,7 @@ class Stand:
     @property
     def nominal(self) -> float | None:
         """The method's own rho on a usual request; None where rho is swept."""
-        return self.method.nominal(USUAL[0])
+        return self.method.nominal(len(USUAL), USUAL[0])
 
     def request(
         self, lengths: Sequence[int] = USUAL, prefix: int = 5, query: int = 6, seed: int = 1
@@ -195,5 +195,5 @@ class Setup:
 
 def _own(method: Method, request: Request, rho: float) -> float:
     """The method's own rho where it is not swept."""
-    nominal = method.nominal(len(request.chunks[0]))
+    nominal = method.nominal(len(request.chunks), len(request.chunks[0]))
     return rho if nominal is None else nominal

@@ -56,7 +56,7 @@ def looked_at(stand: Stand, named: NamedMethod) -> Looked:
         return Looked("nothing", 0, whole)
     profile = [-abs(layer - middle) for layer in range(stand.engine.layers)]
     with RequestView(stand.engine, reads, stand.request, cached, profile) as view:
-        rho = method.nominal(len(stand.request.chunks[0]))
+        rho = method.nominal(len(stand.request.chunks), len(stand.request.chunks[0]))
         method.select(stand.request, view, method.budget(stand.request, RHO if rho is None else rho))
         return Looked(_describe(view, cached, stand.engine.layers), view.reader.bytes_read, whole)
 

@@ -50,7 +50,7 @@ def cells_of(
     cells = []
     options = {t.name: t.options for t in sweep.datasets}[task]
     for method in methods:
-        fixed = method.method.nominal(sweep.chunk_tokens)
+        fixed = method.method.nominal(sweep.chunks, sweep.chunk_tokens)
         ratios = sweep.rho if fixed is None else [fixed]
         bandwidths = sweep.bandwidth if method.method.uses_cache else ["none"]
         for rho, bandwidth in product(ratios, bandwidths):

@@ -16,13 +16,13 @@ from rich.console import Console
 from bench.assets import cache
 from bench.assets.models import ModelRef, resolve
 from bench.bandwidth import Bandwidth
+from bench.data.requests import build_requests, dataset_of
 from bench.engine.engine import Engine
 from bench.errors import UserError
 from bench.experiments import Sweep
 from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
-from bench.requests import build_requests, dataset_of
 from bench.results.provenance import peak_rss_bytes
 from bench.results.writer import RowWriter, disk_error, write_json
 from bench.runners.describe import description, difference, note, noted

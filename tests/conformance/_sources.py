@@ -45,7 +45,7 @@ SOUNDS = {
     "preparing": SELECT.format("view.probe('some'); return first(request, budget)")
     + "\n    def prepare(self, chunk):\n        return {'some': torch.arange(1)}\n",
     "nominal": """
-    def nominal(self, chunk_tokens):
+    def nominal(self, chunks, chunk_tokens):
         return 0.5
 
     def budget(self, request, rho):
@@ -75,7 +75,7 @@ BROKEN: dict[str, tuple[str, set[str]]] = {
     ),
     "half of what it says": (
         SELECT.format("return first(request, budget)")
-        + "\n    def nominal(self, chunk_tokens):\n        return 0.8\n"
+        + "\n    def nominal(self, chunks, chunk_tokens):\n        return 0.8\n"
         + "\n    def budget(self, request, rho):\n        return int(0.4 * request.context_tokens)\n",
         {"nominal rho is counted"},
     ),

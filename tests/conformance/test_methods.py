@@ -42,7 +42,7 @@ def outcomes(engine, tokenizer, spec: str) -> dict[str, Outcome]:
 def expected_skips(method: Method) -> set[str]:
     """What does not apply to a method, from what it says of itself."""
     skips = set()
-    nominal = method.nominal(USUAL[0])
+    nominal = method.nominal(len(USUAL), USUAL[0])
     if type(method).narrow is Method.narrow:
         skips.add("narrow keeps the budget")
     if nominal is not None and method.uses_cache:

@@ -117,9 +117,7 @@ def test_layer_0_of_stitched_chunks_equals_full_prefill(case: Case) -> None:
     assert torch.allclose(engine.rotate(kv.keys, at), case.full_keys[0][: case.cached], atol=TOLERANCE)
     assert torch.allclose(kv.values, case.full_values[0][: case.cached], atol=TOLERANCE)
     last = engine.layers - 1
-    assert not torch.allclose(
-        source.at(last).values, case.full_values[last][: case.cached], atol=TOLERANCE
-    )
+    assert not torch.allclose(source.at(last).values, case.full_values[last][: case.cached], atol=TOLERANCE)
 
 
 def test_a_changed_later_chunk_changes_no_earlier_selected_row(case: Case) -> None:

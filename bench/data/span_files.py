@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import datafiles
-from bench.datafiles import field
+from bench.data import datafiles
+from bench.data.datafiles import field
+from bench.data.spans import SpanRecord, occurrences, trimmed
 from bench.errors import UserError
-from bench.spans import SpanRecord, occurrences, trimmed
 
 SUBSETS = {"squad": "SQuAD", "natural_questions": "NaturalQuestionsShort", "newsqa": "NewsQA"}
 """MRQA's name of each task."""

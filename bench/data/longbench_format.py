@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.datafiles import field
+from bench.data.datafiles import field
 from bench.errors import UserError
 
 INSTRUCTION = (

@@ -13,11 +13,11 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from bench import plugins
+from bench.data.samples import check_samples
+from bench.data.turn import Turn
 from bench.dataset import Dataset, Sample
 from bench.errors import UserError
 from bench.request import Request
-from bench.samples import check_samples
-from bench.turn import Turn
 
 
 def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
@@ -67,7 +67,7 @@ def build_requests(
     and what the dataset reports.
 
     Raises `UserError` for bad numbers, an unknown dataset, a slow tokenizer, a sample that is not
-    well-formed (`bench.samples`), and one with fewer than `chunks` chunks where the dataset does not
+    well-formed (`bench.data.samples`), and one with fewer than `chunks` chunks where the dataset does not
     take short contexts.
     """
     for name, number in (("chunks", chunks), ("chunk_tokens", chunk_tokens), ("n", n)):
