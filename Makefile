@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 KIND := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
-export GOMP_SPINCOUNT ?= 0
+export GOMP_SPINCOUNT ?= 20000
 
 .PHONY: help setup fetch $(FIGURES:%=reproduce-%) test test-fast lint bench bench-compare check-speed check-gpu clean
 .DEFAULT_GOAL := help

@@ -15,6 +15,7 @@ from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.layer_boundary.residual import batch as residual_batch
 from sglang.srt.layers.layer_boundary.residual.add_norm import PLAIN_ADD
 from sglang.srt.layers.layer_boundary.residual.stream import ResidualStream
+from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
@@ -40,6 +41,7 @@ __all__ = [
     "ServerArgs",
     "SpeculativeAlgorithm",
     "TreeCacheNamespace",
+    "UnquantizedLinearMethod",
     "bootstrap",
     "forward_context",
     "get_model",

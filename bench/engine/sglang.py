@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from bench.engine.batched import BatchedCache
+from bench.engine.packed_linear import pack_linears
 from bench.errors import UserError
 
 VERSION = "0.5.23"
@@ -81,6 +82,8 @@ class Runtime:
                 f"{path}: SGLang {VERSION} cannot run {type(self.model).__name__} layer by layer; "
                 "use a Llama, Mistral, Qwen2 or Qwen3 model"
             )
+        if self.device == "cpu":
+            pack_linears(self.model.model.layers, self._ob.UnquantizedLinearMethod)
         config = self.model_runner.model_config
         self.layers: int = config.num_hidden_layers
         self.context_length: int = config.context_len

@@ -76,8 +76,8 @@ def test_loads_run_ahead_but_not_far(store: Remote) -> None:
     with Reader(Reads(store, "cpu"), ["a", "b"], LAYERS) as reader:
         for layer in range(LAYERS):
             reader.layer(layer)
-            assert {at[1] for at in reader._jobs} <= set(range(layer + AHEAD + 1))
-            assert max(at[1] for at in reader._jobs) == min(layer + AHEAD, LAYERS - 1)
+            furthest = max(at[1] for at in reader._jobs)
+            assert min(layer + AHEAD, LAYERS - 1) <= furthest <= layer + AHEAD + 1, "small layers go in pairs"
 
 
 def test_without_overlap_nothing_is_read_before_it_is_needed(store: Remote) -> None:
@@ -147,7 +147,7 @@ def test_a_buffer_is_used_again_only_after_its_layer(store: Remote) -> None:
                 reader.part("a", ahead, "keys")  # all that may be in flight has come
             assert torch.equal(pieces[0].keys, store.part("a", layer, "keys"))
             assert torch.equal(pieces[1].values, store.part("b", layer, "values"))
-    assert reads.buffers.allocated <= (AHEAD + 2) * 4 * 4096, "far less than eight layers of buffers"
+    assert reads.buffers.allocated <= (AHEAD + 3) * 4 * 4096, "far less than eight layers of buffers"
 
 
 def test_loads_tell_stage_and_order(store: Remote) -> None:
@@ -158,4 +158,5 @@ def test_loads_tell_stage_and_order(store: Remote) -> None:
             reader.layer(layer)
     assert [load.stage for load in reader.loads].count("select") == 1
     assert all(load.began <= load.ended for load in reader.loads)
-    assert sorted(load.first for load in reader.loads if "values" in load.parts) == list(range(LAYERS))
+    fused = [load for load in reader.loads if "values" in load.parts]
+    assert sorted(i for load in fused for i in range(load.first, load.last + 1)) == list(range(LAYERS))
