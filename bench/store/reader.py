@@ -20,8 +20,8 @@ AHEAD = 3
 """Layers loaded ahead of the one being computed."""
 THREADS = 4
 """Reads in flight at a time; more did not raise the rate of the disks seen."""
-PAIR_BYTES = 1 << 19
-"""Layers smaller than this are read two at a time for fusion."""
+FUSE_BYTES = 1 << 18
+"""Layers up to this size are read two at a time for fusion: more would hold back the first of them."""
 READ_BYTES = 1 << 20
 """Layers of an entry that are all wanted are read together, up to this size."""
 
@@ -206,11 +206,16 @@ class Reader:
         window = range(layer, min(self.layers, layer + 1 + (AHEAD if self.reads.overlap else 0)))
         for one in window:
             for key in self.entries:
-                # the first layers one by one, so that computing begins early; then small ones in pairs
-                pair = self.reads.overlap and one > AHEAD and self.store.layer_bytes(key) < PAIR_BYTES
                 if (key, one, "values") not in self._jobs:
-                    self.want(key, range(one, min(self.layers, one + 1 + pair)))
+                    self.want(key, range(one, min(self.layers, one + self._together(key, one))))
         return [KV(self.part(key, layer, "keys"), self.part(key, layer, "values")) for key in self.entries]
+
+    def _together(self, key: str, layer: int) -> int:
+        """How many layers a read for fusion brings: the first ones alone, so that computing begins early;
+        later, small ones together."""
+        if not self.reads.overlap or layer <= AHEAD:
+            return 1
+        return 1 if self.store.layer_bytes(key) > FUSE_BYTES else 2
 
     def _recycle(self, layer: int) -> None:
         still = []
