@@ -113,6 +113,17 @@ def faulty(name: str, old: str, new: str, folder: Path) -> ModuleType:
     return interpreted(name, path)
 
 
+@contextmanager
+def unwritten_is_nan() -> Iterator[None]:
+    """New memory holds NaN, not what lay there before: else what a fault leaves unwritten may be right."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 @cache
 def kernels(name: str, where: str) -> ModuleType:
     """The kernel module for tensors on the device `where`."""
