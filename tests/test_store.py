@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from bench.errors import UserError
 from bench.kv import Entry
 from bench.store import DamagedEntry, Part, Store, chunk_key, packed_key
+from bench.store.buffers import PAGE, aligned
 from bench.store.disk import DiskStore
-from bench.store.files import aligned
-from bench.store.layout import PAGE, Header, describe
+from bench.store.layout import Header, describe
 from bench.store.memory import MemoryStore
 from bench.store.throttle import Throttle
 from tests.store._entries import entry, file_of, same

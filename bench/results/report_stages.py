@@ -24,11 +24,16 @@ SHOWN = ("select", "select_wait", "load", "recompute", "first_token")
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
     """Write fig01 (png, svg), stages.csv and summary.csv into `out`, print the tables to `console`."""
+    lines, tables = write_stages(run, out, console)
+    return [*fig01.plot(run.frame, run.info, out, lines), *tables]
+
+
+def write_stages(run: RunFolder, out: Path, console: Console) -> tuple[pd.DataFrame, list[Path]]:
+    """Print the stages, write stages.csv and summary.csv into `out`; the stages and the paths."""
     lines = stages(run.frame)
     print_stages(lines, console)
     print_remarks(run.frame, run.info, console)
-    return [
-        *fig01.plot(run.frame, run.info, out, lines),
+    return lines, [
         write_csv(lines, out / "stages.csv"),
         write_summary_csv(run.frame, out / "summary.csv"),
     ]

@@ -8,24 +8,15 @@ from rich.console import Console
 
 from bench.figures import timeline
 from bench.results.recorded import Wanted, choose, read_timelines, title
-from bench.results.report_stages import print_stages
+from bench.results.report_stages import write_stages
 from bench.results.run_folder import RunFolder
-from bench.results.stages import stages, write_csv
-from bench.results.summary import write_summary_csv
-from bench.results.table import print_remarks
 from bench.results.trace import write_trace
 
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
     """Write the first recorded request's timeline (fig09: png, svg, trace), stages.csv and summary.csv."""
-    lines = stages(run.frame)
-    print_stages(lines, console)
-    print_remarks(run.frame, run.info, console)
-    return [
-        *write_timeline(run.path, Wanted(), out, console, "fig09"),
-        write_csv(lines, out / "stages.csv"),
-        write_summary_csv(run.frame, out / "summary.csv"),
-    ]
+    _, tables = write_stages(run, out, console)
+    return [*write_timeline(run.path, Wanted(), out, console, "fig09"), *tables]
 
 
 def write_timeline(run: Path, wanted: Wanted, out: Path, console: Console, name: str = "") -> list[Path]:

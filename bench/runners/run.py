@@ -166,19 +166,22 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
-            failed += _measure_block(the_plan, block, todo, engine, writer, display, out, kernel, cold=cold)
+            store = store_of(the_plan.sweep, block.model, the_plan.dtype, out)
+            with contextlib.closing(Reads(store, engine.device, the_plan.sweep.overlap)) as reads:
+                failed += _measure_block(
+                    the_plan, block, todo, engine, writer, display, out, reads, kernel, cold=cold
+                )
     return failed
 
 
 def _measure_block(
     the_plan: Plan, block: Block, todo: list[Request], engine: Engine, writer: RowWriter,
-    display: Display, out: Path, kernel: KernelThrottle | None, *, cold: bool,
+    display: Display, out: Path, reads: Reads, kernel: KernelThrottle | None, *, cold: bool,
 ) -> int:  # fmt: skip
     sweep, failed = the_plan.sweep, 0
     for request in block.requests:
         engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
     tokenizer = tokenizer_of(block.model)
-    reads = Reads(store_of(sweep, block.model, the_plan.dtype, out), engine.device, sweep.overlap)
     preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
     profiles = _profiles(the_plan, preparer, tokenizer, out)

@@ -8,6 +8,14 @@ from collections import defaultdict
 import torch
 
 PAGE = 4096
+"""What direct I/O wants addresses, offsets and sizes to be multiples of."""
+
+
+def aligned(size: int, pinned: bool = False) -> torch.Tensor:
+    """A fresh CPU tensor [size] uint8 whose address is a whole page."""
+    roomy = torch.empty(size + PAGE, dtype=torch.uint8, pin_memory=pinned)
+    skip = -roomy.data_ptr() % PAGE
+    return roomy[skip : skip + size]
 
 
 class Buffers:
@@ -27,9 +35,7 @@ class Buffers:
             if self._free[rounded]:
                 return self._free[rounded].pop()
             self.allocated += rounded
-        raw = torch.empty(rounded + PAGE, dtype=torch.uint8, pin_memory=self.pinned)
-        begin = -raw.data_ptr() % PAGE
-        return raw[begin : begin + rounded]
+        return aligned(rounded, self.pinned)
 
     def give(self, buffers: list[torch.Tensor]) -> None:
         """Take buffers back; nobody may look at them any more."""

@@ -17,9 +17,10 @@ import torch
 from bench.errors import UserError
 from bench.kv import Entry
 from bench.store import DamagedEntry, Part, Take
+from bench.store.buffers import PAGE, aligned
 from bench.store.evict import evict
-from bench.store.files import SUFFIX, OpenFile, aligned, mendable, prepare_folder, write_entry
-from bench.store.layout import PAGE, PARTS, Header, checksum, describe, dtype_name
+from bench.store.files import SUFFIX, OpenFile, mendable, prepare_folder, write_entry
+from bench.store.layout import PARTS, Header, checksum, describe, dtype_name
 from bench.store.throttle import Throttle
 
 OPEN_FILES = 256

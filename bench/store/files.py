@@ -15,7 +15,8 @@ import torch
 from bench.errors import UserError
 from bench.kv import Entry
 from bench.store import DamagedEntry
-from bench.store.layout import PAGE, PARTS, Header, LayoutError, as_bytes, decode, encoded_size
+from bench.store.buffers import PAGE, aligned
+from bench.store.layout import PARTS, Header, LayoutError, as_bytes, decode, encoded_size
 
 SUFFIX = ".kv"
 TEMPORARY = ".tmp"
@@ -117,13 +118,6 @@ class OpenFile:
     def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at exit `os` is gone already
         if self._descriptor >= 0:
             close(self._descriptor)
-
-
-def aligned(size: int) -> torch.Tensor:
-    """A fresh CPU tensor [size] uint8 whose address is a whole page."""
-    roomy = torch.empty(size + PAGE, dtype=torch.uint8)
-    skip = -roomy.data_ptr() % PAGE
-    return roomy[skip : skip + size]
 
 
 def prepare_folder(folder: Path) -> bool:

@@ -24,9 +24,8 @@ import xxhash
 
 from bench.kv import Entry
 from bench.store import Part
+from bench.store.buffers import PAGE
 
-PAGE = 4096
-"""Direct reads start and end at multiples of this."""
 MAGIC, VERSION = b"QCKV", 1
 PARTS: tuple[Part, Part] = ("keys", "values")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from bench.store.buffers import PAGE
+
 CREDIT_S = 0.008
 """How far a late delivery (an overslept sleep, a slow read) may be made good. Also the longest burst."""
 SLICE_S = 0.002
 """Large reads are delivered in slices of this long, so that any window holds the rate."""
-PAGE = 4096
 
 
 class Throttle:

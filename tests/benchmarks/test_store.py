@@ -22,8 +22,9 @@ import torch
 
 from bench.kv import Entry
 from bench.store import Part
+from bench.store.buffers import aligned
 from bench.store.disk import DiskStore
-from bench.store.files import SUFFIX, aligned
+from bench.store.files import SUFFIX
 from bench.store.layout import checksum
 
 CHUNKS, TOKENS = 20, 512

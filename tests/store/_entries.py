@@ -12,9 +12,10 @@ import torch
 
 from bench.kv import Entry
 from bench.store import Part
+from bench.store.buffers import PAGE
 from bench.store.disk import DiskStore
 from bench.store.files import SUFFIX
-from bench.store.layout import PAGE, decode, encoded_size
+from bench.store.layout import decode, encoded_size
 
 LAYERS = 3
 PLACES: list[tuple[int, Part]] = [(layer, part) for layer in range(LAYERS) for part in ("keys", "values")]

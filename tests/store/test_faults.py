@@ -15,9 +15,9 @@ import torch
 from bench.errors import UserError
 from bench.kv import Entry
 from bench.store import DamagedEntry
+from bench.store.buffers import PAGE, aligned
 from bench.store.disk import DiskStore
-from bench.store.files import SUFFIX, aligned
-from bench.store.layout import PAGE
+from bench.store.files import SUFFIX
 from tests.store._entries import LAYERS, PLACES, entry, file_of, flip, rewrite_header, same
 
 

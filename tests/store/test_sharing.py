@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.store.buffers import PAGE, aligned
 from bench.store.disk import DiskStore
-from bench.store.files import SUFFIX, TEMPORARY, aligned
-from bench.store.layout import PAGE
+from bench.store.files import SUFFIX, TEMPORARY
 from tests.store._entries import LAYERS, PLACES, entry, in_process, same
 
 WRITE = """
