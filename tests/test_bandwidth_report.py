@@ -159,4 +159,4 @@ def test_experiments_resolve(name: str) -> None:
         sweep_ = resolve(name, profile)
         assert sweep_.store == "disk"
         assert len(sweep_.rho) == 1
-    assert resolve("fig09", "tiny").timelines == 2
+    assert resolve("fig09", "tiny").shown == 2

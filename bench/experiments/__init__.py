@@ -59,8 +59,8 @@ class Sweep(BaseModel):
     """Added to every read under a throttle of ours."""
     overlap: bool = True
     """Load layers ahead of their use; without it each is loaded where it is needed."""
-    timelines: int = Field(default=2, ge=0)
-    """Requests of each model and dataset whose timelines are kept."""
+    shown: int = Field(default=4, ge=0)
+    """The first requests of each model and dataset: their prompts, selections and timelines are kept."""
 
     @field_validator("datasets", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from bench.bandwidth import Bandwidth
 from bench.errors import UserError
 from bench.figures.style import DIRECT_REUSE, order, variant_label
 from bench.results.points import FULL_PREFILL
-from bench.results.timeline import Record
+from bench.results.timeline import TIMELINES, Record
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def read_timelines(run: Path) -> list[Record]:
     A line that a kill cut short is left out with a warning: its request is measured again. Raises
     `UserError` where there is no file, or no timeline in it.
     """
-    path = run / "timelines.jsonl"
+    path = run / TIMELINES
     if not path.is_file():
         raise UserError(f"{path}: no such file; a run writes it where its experiment keeps timelines")
     found: dict[tuple[str, str, str, str], Record] = {}

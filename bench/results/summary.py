@@ -40,8 +40,8 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
     both; `evidence_recall`, `rho_effective` and bytes are means; `bandwidth_bytes_per_s` is the throttle
     and `bandwidth_unit` its 1x, both NaN where nothing was throttled. `_low` and `_high`
     bound the 95 % interval over requests. `n` counts requests measured, `n_failed` rows that failed
-    or ran out of memory, `n_empty` and `n_echo` answers that say nothing or repeat their prompt. A point without one measured request keeps its line, with NaN. `over` as in
-    `with_variants`.
+    or ran out of memory, `n_empty` and `n_echo` answers that say nothing or repeat their prompt. A
+    point without one measured request keeps its line, with NaN. `over` as in `with_variants`.
     """
     counts = with_variants(frame, over=over).assign(
         n_failed=frame["status"].isin(["failed", "oom"]),

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from bench.engine.engine import FirstToken
 from bench.store.reader import Load
 
+TIMELINES = "timelines.jsonl"
+
 
 class LoadSpan(BaseModel):
     """A read: layers first..last of one entry, for selection or for fusion, by one thread."""

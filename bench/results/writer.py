@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bench.assets.cache import write_atomically
 from bench.errors import UserError
 from bench.results.schema import Row
-from bench.results.timeline import Record
 
 
 def disk_error(path: Path, error: OSError) -> UserError:
@@ -87,9 +86,9 @@ class RowWriter:
             os.ftruncate(self._file, size)
             raise disk_error(self.path, error) from error
 
-    def append_timelines(self, records: Sequence[Record]) -> None:
-        """Write timelines to `timelines.jsonl`, beside the rows."""
-        path = self.path.with_name("timelines.jsonl")
+    def append_beside(self, name: str, records: Sequence[BaseModel]) -> None:
+        """Write records to a file beside the rows, such as `timelines.jsonl`, one a line."""
+        path = self.path.with_name(name)
         try:
             with path.open("a") as file:
                 file.writelines(record.model_dump_json() + "\n" for record in records)

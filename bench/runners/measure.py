@@ -29,9 +29,11 @@ class MethodFault(Exception):
 
 @dataclass(frozen=True)
 class Measured:
-    """One measured prefill; `row` are the fields of a result row that were measured."""
+    """One measured prefill; `row` are the fields of a result row that were measured, `positions` each
+    layer's context positions recomputed."""
 
     first: FirstToken
+    positions: list[torch.Tensor]
     row: dict[str, Any]
     timeline: Timeline
 
@@ -70,7 +72,7 @@ def measure(
     if len(rows[-1]) != budget:
         engine.runtime.release(first.slots)
         raise MethodFault(f"{len(rows[-1])} positions recomputed at the last layer, the budget is {budget}")
-    return Measured(first, {
+    return Measured(first, rows, {
         "ttft_s": first.ended - began,
         "select_s": selected - began,
         "select_wait_s": waited,
@@ -90,7 +92,7 @@ def measure_full_prefill(engine: Engine, request: Request) -> Measured:
         began = time.perf_counter()
         first = engine.prefill(request.ids)
     rows = [torch.arange(request.context_tokens)] * engine.layers
-    return Measured(first, {
+    return Measured(first, rows, {
         "ttft_s": first.ended - began,
         "select_s": 0.0,
         "select_wait_s": 0.0,

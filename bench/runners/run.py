@@ -24,6 +24,8 @@ from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
 from bench.results.provenance import peak_rss_bytes
+from bench.results.shown import PROMPTS, SELECTIONS, prompt_of
+from bench.results.timeline import TIMELINES
 from bench.results.writer import RowWriter, disk_error, write_json
 from bench.runners.describe import description, difference, note, noted
 from bench.runners.display import Display
@@ -124,7 +126,7 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
     try:
         out.mkdir(parents=True, exist_ok=True)
         if fresh:
-            for name in ("rows.jsonl", "timelines.jsonl"):
+            for name in ("rows.jsonl", TIMELINES, SELECTIONS, PROMPTS):
                 (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(out, error) from error
@@ -198,7 +200,7 @@ def _measure_block(
         display.start(None, f"{block.model.name}, {block.task}: warm-up")
         bench.run(request, interleaved(_middle(block.cells), request, sweep.seed), lambda _: None)
     bench.bandwidth_unit = _unit(the_plan, block, engine, preparer, out)
-    keep = {request.id for request in block.requests[: sweep.timelines]}
+    keep = {request.id for request in block.requests[: sweep.shown]}
     for request in todo:
         label = f"{block.model.name}, {block.task}, request {request.id}"
         display.start(None, label)
@@ -206,7 +208,9 @@ def _measure_block(
         rows = bench.run(request, order, display.start)
         writer.append(rows)
         if request.id in keep:
-            writer.append_timelines(bench.timelines)
+            writer.append_beside(TIMELINES, bench.timelines)
+            writer.append_beside(SELECTIONS, bench.selections)
+            writer.append_beside(PROMPTS, [prompt_of(request, block.model.name, tokenizer)])
         display.finish(rows, label)
         failed += sum(row.status in ("failed", "oom") for row in rows)
     return failed

@@ -18,6 +18,7 @@ from bench.metrics import METRICS
 from bench.metrics.conduct import is_echo, is_empty
 from bench.request import Request
 from bench.results.schema import Row
+from bench.results.shown import Selection, layers_of
 from bench.results.timeline import Record
 from bench.runners.measure import Measured, measure
 from bench.runners.plan import Cell
@@ -51,7 +52,8 @@ class Bench:
     kernel: KernelThrottle | None = None
     """Slows reads in place of the token bucket."""
     timelines: list[Record] = field(default_factory=list)
-    """Of the request run last."""
+    selections: list[Selection] = field(default_factory=list)
+    """Of the request run last, as are the timelines."""
 
     def run(self, request: Request, cells: Sequence[Cell], started: Callable[[Cell], None]) -> list[Row]:
         """Measure every cell alone, then decode the requests still in the pool as one batch."""
@@ -59,7 +61,7 @@ class Bench:
         gc.collect()  # here once; inside the clock it is off
         runtime = self.engine.runtime
         runtime.clear()
-        self.timelines = []
+        self.timelines, self.selections = [], []
         rows: list[Row] = []
         running: list[tuple[Cell, Measured]] = []
         need = len(request.ids) + request.max_new_tokens
@@ -119,7 +121,9 @@ class Bench:
         rows = []
         prompt = self.preparer.tokenizer.decode(request.ids, skip_special_tokens=True)
         for (cell, measured), ids in zip(running, out, strict=True):
-            self.timelines.append(self._timeline(request, cell, measured))
+            which = self._which(request, cell)
+            self.timelines.append(Record(**which, timeline=measured.timeline))
+            self.selections.append(Selection(**which, layers=layers_of(measured.positions)))
             prediction = self.preparer.tokenizer.decode(ids, skip_special_tokens=True)
             score = METRICS[self.metric].score(prediction, request.references)
             rows.append(
@@ -136,20 +140,18 @@ class Bench:
             )
         return rows
 
-    def _timeline(self, request: Request, cell: Cell, measured: Measured) -> Record:
-        return Record(
-            cell=cell.key, model=cell.model, dataset=cell.dataset, method=cell.method.name,
-            params=cell.method.params, rho=cell.rho, bandwidth=cell.bandwidth.text, request=request.id,
-            timeline=measured.timeline,
-        )  # fmt: skip
+    def _which(self, request: Request, cell: Cell) -> dict[str, Any]:
+        return {
+            "cell": cell.key, "model": cell.model, "dataset": cell.dataset, "method": cell.method.name,
+            "params": cell.method.params, "rho": cell.rho, "bandwidth": cell.bandwidth.text,
+            "request": request.id,
+        }  # fmt: skip
 
     def _row(self, request: Request, cell: Cell, **fields: Any) -> Row:
         rate = cell.bandwidth.resolve(self.bandwidth_unit)
         return Row(
-            cell=cell.key, model=cell.model, dataset=cell.dataset, method=cell.method.name,
-            params=cell.method.params, rho=cell.rho, bandwidth=cell.bandwidth.text,
-            bandwidth_bytes_per_s=rate, bandwidth_unit=self.bandwidth_unit,
+            **self._which(request, cell), bandwidth_bytes_per_s=rate, bandwidth_unit=self.bandwidth_unit,
             chunks=self.chunks, chunk_tokens=self.chunk_tokens,
-            context_tokens=request.context_tokens, request=request.id, request_sha256=request.sha256,
+            context_tokens=request.context_tokens, request_sha256=request.sha256,
             metric=self.metric, references=list(request.references), **fields,
         )  # fmt: skip

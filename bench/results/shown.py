@@ -1,0 +1,153 @@
+"""What a page shows of a run's first requests: their prompts, and what each cell recomputed of them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import UserError
+from bench.request import Request
+
+PROMPTS, SELECTIONS = "prompts.jsonl", "selections.jsonl"
+
+
+class Prompt(BaseModel):
+    """A line of `prompts.jsonl`: a request [S; C; U] as texts of its tokens, which concatenate to the prompt.
+
+    A token that ends inside a character of several bytes has an empty text, the one that completes it
+    the character. `chunk_starts` and `evidence` are context positions.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    dataset: str
+    request: str
+    instruction: list[str]
+    context: list[str]
+    query: list[str]
+    chunk_starts: list[int]
+    evidence: list[int] = []
+    references: list[str] = []
+
+
+class LayerPositions(BaseModel):
+    """Layers first..last recomputed the same context positions, as ranges: "3-7,12"."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    first: int
+    last: int
+    positions: str
+
+    def numbers(self) -> list[int]:
+        """The positions, in order."""
+        found: list[int] = []
+        for run in filter(None, self.positions.split(",")):
+            begin, _, end = run.partition("-")
+            found += range(int(begin), int(end or begin) + 1)
+        return found
+
+
+class Selection(BaseModel):
+    """A line of `selections.jsonl`: which context positions a cell recomputed of a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cell: str
+    model: str
+    dataset: str
+    method: str
+    params: dict[str, Any] = {}
+    rho: float
+    bandwidth: str = "none"
+    request: str
+    layers: list[LayerPositions]
+
+
+def prompt_of(request: Request, model: str, tokenizer: Any) -> Prompt:
+    """The prompt of a request as `tokenizer` reads it."""
+    texts = token_texts(request.ids, tokenizer)
+    begin, end = len(request.prefix), len(request.prefix) + request.context_tokens
+    return Prompt(
+        model=model, dataset=request.dataset, request=request.id,
+        instruction=texts[:begin], context=texts[begin:end], query=texts[end:],
+        chunk_starts=list(request.chunk_starts), evidence=list(request.evidence),
+        references=list(request.references),
+    )  # fmt: skip
+
+
+def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
+    """Each token's share of the decoded text."""
+    texts: list[str] = []
+    pending: list[int] = []
+    for token in ids:
+        pending.append(token)
+        text = tokenizer.decode(pending, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        whole = not text.endswith("\ufffd") or len(pending) == 4  # a character has four bytes at most
+        texts.append(text if whole else "")
+        pending = [] if whole else pending
+    return texts
+
+
+def layers_of(positions: Sequence[torch.Tensor]) -> list[LayerPositions]:
+    """From each layer's sorted context positions; neighbouring layers with the same ones share an item."""
+    written = [_ranges(at.tolist()) for at in positions]
+    found: list[LayerPositions] = []
+    layer = 0
+    for text, same in groupby(written):
+        count = len(list(same))
+        found.append(LayerPositions(first=layer, last=layer + count - 1, positions=text))
+        layer += count
+    return found
+
+
+def _ranges(positions: list[int]) -> str:
+    runs: list[list[int]] = []
+    for at in positions:
+        if runs and at == runs[-1][1] + 1:
+            runs[-1][1] = at
+        else:
+            runs.append([at, at])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def read_prompts(run: Path) -> list[Prompt]:
+    """The prompts a run kept, the last of each request; none where it kept none. Raises `UserError`."""
+    found = {(p.model, p.dataset, p.request): p for p in _read(run / PROMPTS, Prompt)}
+    return list(found.values())
+
+
+def read_selections(run: Path) -> list[Selection]:
+    """The selections a run kept, the last of each cell's request. Raises `UserError`."""
+    found = {(s.cell, s.model, s.dataset, s.request): s for s in _read(run / SELECTIONS, Selection)}
+    return list(found.values())
+
+
+_Line = TypeVar("_Line", Prompt, Selection)
+
+
+def _read(path: Path, kind: type[_Line]) -> list[_Line]:
+    packed = path.with_name(path.name + ".gz")
+    if path.is_file():
+        content = path.read_bytes()
+    elif packed.is_file():
+        content = gzip.decompress(packed.read_bytes())
+    else:
+        return []
+    lines = content.splitlines()
+    if content and not content.endswith(b"\n"):  # cut short by a kill: its request is measured again
+        lines.pop()
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(kind.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(f"{path}:{number}: not a {kind.__name__.lower()}; delete the file") from error
+    return found
