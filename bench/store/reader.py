@@ -20,10 +20,12 @@ AHEAD = 3
 """Layers loaded ahead of the one being computed."""
 THREADS = 4
 """Reads in flight at a time; more did not raise the rate of the disks seen."""
-FUSE_BYTES = 1 << 18
-"""Layers up to this size are read two at a time for fusion: more would hold back the first of them."""
 READ_BYTES = 1 << 20
 """Layers of an entry that are all wanted are read together, up to this size."""
+LEAST_BYTES = 1 << 18
+"""Layers are read together up to this size even where one alone would do: it takes hardly longer."""
+SLOWED = 2
+"""Layers read together for fusion under a throttle, at most: more would hold back the first of them."""
 
 Tensors = dict[tuple[int, Part], torch.Tensor]
 
@@ -181,10 +183,14 @@ class Reader:
     def part(self, key: str, layer: int, part: Part) -> torch.Tensor:
         """One entry's keys before RoPE or values at a layer, [n, Hkv, D], on the engine's device."""
         self.want(key, range(layer, layer + 1), (part,))
+        return self._arrived(key, layer, part)
+
+    def _arrived(self, key: str, layer: int, part: Part) -> torch.Tensor:
+        """What was asked for, once it is there."""
         future = self._jobs[key, layer, part].future
         if not future.done():
             began = time.perf_counter()
-            wait([future])
+            future.exception()  # waits, and leaves raising to the line below
             self.waited += time.perf_counter() - began
         tensor = future.result()[layer, part]
         if tensor.is_cuda:
@@ -206,16 +212,22 @@ class Reader:
         window = range(layer, min(self.layers, layer + 1 + (AHEAD if self.reads.overlap else 0)))
         for one in window:
             for key in self.entries:
-                if (key, one, "values") not in self._jobs:
+                if any((key, one, part) not in self._jobs for part in BOTH):
                     self.want(key, range(one, min(self.layers, one + self._together(key, one))))
-        return [KV(self.part(key, layer, "keys"), self.part(key, layer, "values")) for key in self.entries]
+        return [
+            KV(self._arrived(key, layer, "keys"), self._arrived(key, layer, "values")) for key in self.entries
+        ]
 
     def _together(self, key: str, layer: int) -> int:
-        """How many layers a read for fusion brings: the first ones alone, so that computing begins early;
-        later, small ones together."""
-        if not self.reads.overlap or layer <= AHEAD:
+        """How many layers a read for fusion brings: few large reads are faster than many small ones, but
+        the first and the last layers come in small ones, so that computing begins early and ends early."""
+        if not self.reads.overlap:
             return 1
-        return 1 if self.store.layer_bytes(key) > FUSE_BYTES else 2
+        one = max(1, self.store.layer_bytes(key))
+        least, most = max(1, LEAST_BYTES // one), READ_BYTES // one
+        if self.store.throttle is not None:
+            least, most = 1, min(SLOWED, 2 * LEAST_BYTES // one)
+        return max(least, min(most, layer // 2, (self.layers - layer) // 2))
 
     def _recycle(self, layer: int) -> None:
         still = []

@@ -6,6 +6,7 @@ take turns, since a disk's rate changes from one minute to the next.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import subprocess
 import tempfile
@@ -26,10 +27,16 @@ from bench.store.buffers import aligned
 from bench.store.disk import DiskStore
 from bench.store.files import SUFFIX
 from bench.store.layout import checksum
+from bench.store.reader import Reader, Reads
 
-CHUNKS, TOKENS = 20, 512
+CHUNKS = 20
 BOTH: tuple[Part, ...] = ("keys", "values")
-MODELS = {"24 layers, 2 KV heads of 64": (24, 2, 64), "28 layers, 8 KV heads of 128": (28, 8, 128)}
+SHAPES = {
+    "24 layers, 2 KV heads of 64, 128 tokens": (24, 2, 64, 128),
+    "24 layers, 2 KV heads of 64, 512 tokens": (24, 2, 64, 512),
+    "28 layers, 8 KV heads of 128, 512 tokens": (28, 8, 128, 512),
+}
+"""Qwen2.5-Coder-0.5B with the default and the paper's chunks, and Llama-3.1-8B's heads."""
 
 
 @dataclass
@@ -78,14 +85,14 @@ def folder_on_disk() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="store-", dir=build)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=SHAPES)
 def on_disk(request: pytest.FixtureRequest) -> Iterator[OnDisk]:
-    layers, heads, size = MODELS[request.param]
+    layers, heads, size, tokens = SHAPES[request.param]
     with folder_on_disk() as folder:
         store = DiskStore(Path(folder))
         for chunk in range(CHUNKS):
-            values = torch.randn(2, layers, TOKENS, heads, size).bfloat16()
-            store.put(f"{chunk}", Entry(values[0], values[1], torch.arange(TOKENS)))
+            values = torch.randn(2, layers, tokens, heads, size).bfloat16()
+            store.put(f"{chunk}", Entry(values[0], values[1], torch.arange(tokens)))
         with (Path(folder) / "whole").open("wb") as whole:
             for chunk in range(CHUNKS):
                 whole.write((store.folder / f"{chunk}{SUFFIX}").read_bytes())
@@ -100,18 +107,18 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - begin
 
 
-@pytest.mark.parametrize("together", [1, 4])
-@pytest.mark.parametrize("threads", [1, 2, 4, 8])
-def test_reading_beside_dd(benchmark: Any, on_disk: OnDisk, threads: int, together: int) -> None:
+def beside_dd(benchmark: Any, on_disk: OnDisk, read: Callable[[], None], rounds: int) -> None:
+    """dd and a way of reading in turns; the ratio of their rates goes to the benchmark's record."""
     benchmark.group = f"a request's chunks, {on_disk.bytes / 1e9:.2f} GB, {on_disk.store.how}"
     dd: list[float] = []
     store: list[float] = []
 
     def both() -> None:
         dd.append(seconds(on_disk.dd))
-        store.append(seconds(lambda: on_disk.read(threads, together)))
+        store.append(seconds(read))
 
-    benchmark.pedantic(both, rounds=5, warmup_rounds=1)
+    benchmark.pedantic(both, rounds=rounds, warmup_rounds=1)
+    del dd[0], store[0]  # the warm-up
     gb = on_disk.bytes / 1e9
     ratio = statistics.median(d / s for d, s in zip(dd, store, strict=True))
     benchmark.extra_info |= {
@@ -119,7 +126,28 @@ def test_reading_beside_dd(benchmark: Any, on_disk: OnDisk, threads: int, togeth
         "store GB/s": round(gb / statistics.median(store), 2),
         "store / dd": round(ratio, 2),
     }
-    print(f"\n{threads} threads, {together} layers a read, {gb:.2f} GB: {benchmark.extra_info}")
+    print(f"\n{benchmark.name}, {gb:.2f} GB: {benchmark.extra_info}")
+
+
+def test_a_request_beside_dd(benchmark: Any, on_disk: OnDisk) -> None:
+    """All layers of all chunks as fusion asks for them: layer by layer, a few of them ahead."""
+    chunks = [f"{chunk}" for chunk in range(CHUNKS)]
+    with contextlib.closing(Reads(on_disk.store, "cpu")) as reads:
+
+        def read() -> None:
+            on_disk.store.cool()
+            with Reader(reads, chunks, on_disk.layers) as reader:
+                for layer in range(on_disk.layers):
+                    reader.layer(layer)
+
+        beside_dd(benchmark, on_disk, read, rounds=15)
+
+
+@pytest.mark.parametrize("together", [1, 4])
+@pytest.mark.parametrize("threads", [1, 2, 4, 8])
+def test_reading_beside_dd(benchmark: Any, on_disk: OnDisk, threads: int, together: int) -> None:
+    """The store alone, `together` layers a read."""
+    beside_dd(benchmark, on_disk, lambda: on_disk.read(threads, together), rounds=5)
 
 
 @pytest.mark.parametrize("recheck", [0.0, 0.1, 1.0])

@@ -10,8 +10,9 @@ import torch
 
 from bench.kv import Entry
 from bench.store import Part, Take
+from bench.store import reader as reader_module
 from bench.store.memory import MemoryStore
-from bench.store.reader import AHEAD, Reader, Reads
+from bench.store.reader import AHEAD, LEAST_BYTES, READ_BYTES, Reader, Reads
 
 LAYERS = 8
 
@@ -72,7 +73,42 @@ def test_layers_come_in_pieces_and_are_right(store: Remote) -> None:
     assert sum(load.bytes for load in reader.loads) == reader.bytes_read == LAYERS * 8 * 2 * 4 * 4 * 2
 
 
-def test_loads_run_ahead_but_not_far(store: Remote) -> None:
+@pytest.fixture
+def middling(store: Remote, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Layers of a size at which one read may bring two of them; the bytes of one."""
+    size = store.layer_bytes("a")
+    monkeypatch.setattr(reader_module, "LEAST_BYTES", size)
+    monkeypatch.setattr(reader_module, "READ_BYTES", 2 * size)
+    return size
+
+
+@pytest.mark.parametrize("layers", [1, 2, 7, 24, 61])
+@pytest.mark.parametrize("throttled", [False, True])
+def test_reads_of_large_layers_are_single_and_small_ones_few(
+    store: Remote, monkeypatch: pytest.MonkeyPatch, layers: int, throttled: bool
+) -> None:
+    monkeypatch.setattr(store, "throttle", object() if throttled else None)
+
+    def sizes(one: int) -> list[int]:
+        monkeypatch.setattr(store, "layer_bytes", lambda key: one)
+        reader, layer, found = Reader(Reads(store, "cpu"), ["a"], layers), 0, []
+        while layer < layers:
+            found.append(min(reader._together("a", layer), layers - layer))
+            layer += found[-1]
+        return found
+
+    assert sizes(2 << 20) == [1] * layers
+    for one in (1 << 12, 1 << 16, 1 << 18, 1 << 20):
+        least, most = max(1, LEAST_BYTES // one), READ_BYTES // one
+        assert max(sizes(one)) <= (2 if throttled else max(least, most))
+        assert throttled or all(size >= least for size in sizes(one)[:-1])
+        assert sum(sizes(one)) == layers
+    if layers > 8 and not throttled:
+        assert sizes(1 << 18)[0] == sizes(1 << 18)[-1] == 1, "computing begins early, and ends early"
+        assert len(sizes(1 << 18)) <= layers * 0.75
+
+
+def test_loads_run_ahead_but_not_far(store: Remote, middling: int) -> None:
     with Reader(Reads(store, "cpu"), ["a", "b"], LAYERS) as reader:
         for layer in range(LAYERS):
             reader.layer(layer)
@@ -138,7 +174,7 @@ def test_leaving_waits_for_reads_under_way_and_drops_the_others(store: Remote) -
     assert held == 2 * len(store.begun), "every buffer is back"
 
 
-def test_a_buffer_is_used_again_only_after_its_layer(store: Remote) -> None:
+def test_a_buffer_is_used_again_only_after_its_layer(store: Remote, middling: int) -> None:
     reads = Reads(store, "cpu")
     with Reader(reads, ["a", "b"], LAYERS) as reader:
         for layer in range(LAYERS):
