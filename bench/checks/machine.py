@@ -182,7 +182,8 @@ def read_rate(folder: Path, layers: int = 32) -> tuple[float, str]:
     with tempfile.TemporaryDirectory(prefix="doctor-", dir=folder) as work:
         store = DiskStore(Path(work))
         shape = (layers, 512, 8, 128)
-        store.put("it", Entry(*torch.randn(2, *shape).bfloat16(), torch.arange(512)))
+        keys, values = torch.randn(2, *shape).bfloat16()
+        store.put("it", Entry(keys, values, torch.arange(512)))
         buffer = aligned(store.layer_bytes("it"))
         with store.hold(["it"]):
             store.cool()

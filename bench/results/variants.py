@@ -1,0 +1,108 @@
+"""Does a choice that papers leave open change who wins? Variants of methods, pooled over datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.figures.style import REFERENCES, order
+from bench.metrics.bootstrap import Interval, percentile_interval, resampled_means
+from bench.results.points import ok_requests, stream
+
+CONTROLS = ("random_tokens", "first_tokens", "last_tokens", "oracle_deviation", "gold_evidence")
+PAPER = "{}"
+"""The parameters of a method's default: the paper's rule."""
+
+
+@dataclass(frozen=True)
+class VariantLine:
+    """A method with its parameters: mean score over requests, every dataset weighing the same.
+
+    `change`: score minus that of the same method by the paper's rule, over the same requests; None for the
+    paper's rule itself. `overtakes`: methods (by the paper's rule) that it stands on the other side of than
+    the paper's rule does; each with the difference of scores, this variant's minus that method's.
+    """
+
+    method: str
+    params: str
+    variant: str
+    score: Interval
+    change: Interval | None
+    recall: float
+    overtakes: Mapping[str, Interval]
+
+
+def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> list[VariantLine]:
+    """A line for each method and its parameters, in the order of every legend, the paper's rule first.
+
+    `frame` holds one model and one rho. Requests that a method was not measured on leave all lines, so that
+    every comparison is of the same ones.
+    """
+    scores = _common(ok_requests(frame))
+    names = _names(run_info)
+    lines = []
+    for method in order(key[0] for key in scores.columns):
+        own = [key for key in scores.columns if key[0] == method]
+        for key in sorted(own, key=lambda k: (k[1] != PAPER, list(names).index(k) if k in names else 0)):
+            paper = (method, PAPER)
+            changed = key != paper and paper in scores
+            lines.append(
+                VariantLine(
+                    *key, names.get(key, key[1]), pooled(scores[key]),
+                    pooled(scores[key] - scores[paper]) if changed else None,
+                    _recall(frame, key),
+                    _overtaken(scores, key) if changed else {},
+                )
+            )  # fmt: skip
+    return lines
+
+
+def pooled(values: pd.Series) -> Interval:
+    """The mean over datasets of the mean over requests, with its 95 % interval.
+
+    `values` are indexed by (dataset, request).
+    """
+    groups = [(str(dataset), some.to_numpy(dtype=np.float64)) for dataset, some in values.groupby(level=0)]
+    resampled = np.mean([resampled_means(some, stream(dataset)) for dataset, some in groups], axis=0)
+    value = float(np.mean([some.mean() for _, some in groups]))
+    return percentile_interval(value, resampled, len(values))
+
+
+def _common(ok: pd.DataFrame) -> pd.DataFrame:
+    """Scores by (dataset, request) and (method, params), of the requests that have them all."""
+    table = ok.pivot_table(index=["dataset", "request"], columns=["method", "params"], values="score")
+    return table.dropna()
+
+
+def _names(run_info: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """What the run's configuration called a variant: the text in brackets; in its order."""
+    specs = run_info.get("sweep", {}).get("methods", [])
+    found = {}
+    for spec, method in zip(specs, run_info.get("methods", []), strict=False):
+        _, _, bracket = str(spec).partition("[")
+        key = (str(method["name"]), json.dumps(method["params"], sort_keys=True))
+        found[key] = bracket.rstrip("]")
+    return found
+
+
+def _recall(frame: pd.DataFrame, key: tuple[str, str]) -> float:
+    rows = frame[(frame["method"] == key[0]) & (frame["params"] == key[1])]
+    return float(rows["evidence_recall"].mean())
+
+
+def _overtaken(scores: pd.DataFrame, key: tuple[str, str]) -> dict[str, Interval]:
+    """The methods whose order to this one the variant turns round."""
+    paper = scores[key[0], PAPER]
+    found = {}
+    for other, params in scores.columns:
+        if other == key[0] or params != PAPER or other in (*REFERENCES, *CONTROLS):
+            continue
+        before, after = pooled(paper - scores[other, PAPER]), pooled(scores[key] - scores[other, PAPER])
+        if np.sign(before.value) != np.sign(after.value):
+            found[str(other)] = after
+    return found
