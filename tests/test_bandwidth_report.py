@@ -23,7 +23,7 @@ from tests._rows import frame_of, grid, make_row, write_run
 from tests.test_figures import words
 
 XS: list[float | None] = [0.5, 1, 2, 5, 11, None]
-QUALITY = ["fig10.png", "fig10.svg", "fig11.png", "fig11.svg", "summary.csv"]
+QUALITY = ["fig10.png", "fig10.svg", "fig11.png", "fig11.svg", "summary.csv", "metrics.csv"]
 
 
 def report(rows: list[Row], folder: Path, experiment: str | None) -> tuple[list[str], str]:

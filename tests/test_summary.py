@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.metrics import METRICS
 from bench.results.aggregate import aggregate
-from bench.results.points import alarms, with_variants
+from bench.results.all_metrics import all_metrics, write_metrics_csv
+from bench.results.points import alarms, answers_lost, with_variants
 from bench.results.summary import summarise, write_summary_csv
 from tests._rows import frame_of, grid, make_row, point
 
@@ -123,3 +125,23 @@ def test_alarms(tmp_path: Path) -> None:
     assert "no full prefill" in found["no full"]
     assert "several context shapes" in found["shapes"]
     assert alarms(frame_of([], tmp_path)) == ["the run has no rows"]
+
+
+def test_every_metric_is_scored_anew(tmp_path: Path) -> None:
+    rows = [
+        make_row(request="a", prediction="The Mill.", references=["mill"], score=1.0),
+        make_row(request="b", prediction="a barn", references=["mill"], score=0.0),
+        make_row(request="c", status="failed", score=None),
+    ]
+    frame = frame_of(rows, tmp_path)
+    (line,) = all_metrics(frame).to_dict("records")
+    assert (line["n"], line["f1"], line["exact_match"], line["exact_match_normalised"]) == (2, 0.5, 0.0, 0.5)
+    written = pd.read_csv(write_metrics_csv(frame, tmp_path / "out" / "metrics.csv"))
+    assert set(METRICS) <= set(written.columns)
+    assert all_metrics(frame[frame["status"] == "failed"]).empty
+
+
+def test_the_share_of_answers_lost_to_truncation() -> None:
+    sources = {"a": {"source": {"share_answer_lost": 0.25}}, "b": {"source": {"share_answer_lost": 0.0}}}
+    assert answers_lost({"datasets": sources | {"c": {"note": "x"}, "d": {"source": "file"}}}) == {"a": 0.25}
+    assert answers_lost({}) == {}

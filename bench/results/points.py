@@ -115,6 +115,16 @@ def dataset_notes(run_info: dict[str, Any]) -> dict[str, str]:
     return {str(name): str(note) for name, note in notes.items() if note}
 
 
+def answers_lost(run_info: dict[str, Any]) -> dict[str, float]:
+    """The share of samples whose answer truncation cut away, of each dataset where there is one."""
+    datasets = run_info.get("datasets")
+    if not isinstance(datasets, dict):
+        return {}
+    sources = {name: about.get("source") for name, about in datasets.items() if isinstance(about, dict)}
+    shares = {n: s.get("share_answer_lost") for n, s in sources.items() if isinstance(s, dict)}
+    return {str(name): float(share) for name, share in shares.items() if share}
+
+
 def _varying(params: list[dict[str, Any]]) -> set[str]:
     keys = {key for one in params for key in one}
     return {key for key in keys if len({repr(one.get(key, "default")) for one in params}) > 1}

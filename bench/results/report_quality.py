@@ -7,17 +7,19 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.figures import fig10, fig11
+from bench.results.all_metrics import write_metrics_csv
 from bench.results.run_folder import RunFolder
 from bench.results.summary import summarise, write_summary_csv
 from bench.results.table import print_table
 
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
-    """Write fig10 and fig11 (png, svg) and summary.csv into `out`, print the table to `console`."""
+    """Write fig10 and fig11 (png, svg), summary.csv and metrics.csv into `out`, print the table."""
     summary = summarise(run.frame)
     print_table(run.frame, run.info, console, summary)
     return [
         *fig10.plot(run.frame, run.info, out, summary),
         *fig11.plot(run.frame, run.info, out),
         write_summary_csv(run.frame, out / "summary.csv", summary),
+        write_metrics_csv(run.frame, out / "metrics.csv"),
     ]

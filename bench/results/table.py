@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bench.figures.style import order, variant_label
 from bench.results.matched import matched_quality
-from bench.results.points import alarms, dataset_notes
+from bench.results.points import alarms, answers_lost, dataset_notes
 from bench.results.summary import summarise
 
 DATASET_WIDTH = 22
@@ -136,5 +136,7 @@ def print_remarks(frame: pd.DataFrame, run_info: dict[str, Any], console: Consol
         console.print(f"  {len(rows)} x {method}: {first}", style="red", markup=False)
     for dataset, note in dataset_notes(run_info).items():
         console.print(f"{dataset}: {note}", markup=False)
+    for dataset, share in answers_lost(run_info).items():
+        console.print(f"{dataset}: {share:.0%} of the samples lost their answer to truncation", markup=False)
     for alarm in alarms(frame):
         console.print(f"ALARM: {alarm}", style="bold red", markup=False)

@@ -18,6 +18,9 @@ CONTROLS = ("random_tokens", "first_tokens", "last_tokens", "oracle_deviation", 
 PAPER = "{}"
 """The parameters of a method's default: the paper's rule."""
 
+Which = tuple[str, str]
+"""A method and its parameters as JSON text."""
+
 
 @dataclass(frozen=True)
 class VariantLine:
@@ -46,8 +49,8 @@ def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> list[Vari
     scores = _common(ok_requests(frame))
     names = _names(run_info)
     lines = []
-    for method in order(key[0] for key in scores.columns):
-        own = [key for key in scores.columns if key[0] == method]
+    for method in order(key[0] for key in scores):
+        own = [key for key in scores if key[0] == method]
         for key in sorted(own, key=lambda k: (k[1] != PAPER, list(names).index(k) if k in names else 0)):
             paper = (method, PAPER)
             changed = key != paper and paper in scores
@@ -73,13 +76,15 @@ def pooled(values: pd.Series) -> Interval:
     return percentile_interval(value, resampled, len(values))
 
 
-def _common(ok: pd.DataFrame) -> pd.DataFrame:
-    """Scores by (dataset, request) and (method, params), of the requests that have them all."""
-    table = ok.pivot_table(index=["dataset", "request"], columns=["method", "params"], values="score")
-    return table.dropna()
+def _common(ok: pd.DataFrame) -> dict[Which, pd.Series]:
+    """Scores by (dataset, request) of each method and its parameters, for the requests that have them all."""
+    table = ok.pivot_table(
+        index=["dataset", "request"], columns=["method", "params"], values="score"
+    ).dropna()
+    return {(str(key[0]), str(key[1])): table[key] for key in table.columns}
 
 
-def _names(run_info: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+def _names(run_info: Mapping[str, Any]) -> dict[Which, str]:
     """What the run's configuration called a variant: the text in brackets; in its order."""
     specs = run_info.get("sweep", {}).get("methods", [])
     found = {}
@@ -90,16 +95,16 @@ def _names(run_info: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     return found
 
 
-def _recall(frame: pd.DataFrame, key: tuple[str, str]) -> float:
+def _recall(frame: pd.DataFrame, key: Which) -> float:
     rows = frame[(frame["method"] == key[0]) & (frame["params"] == key[1])]
     return float(rows["evidence_recall"].mean())
 
 
-def _overtaken(scores: pd.DataFrame, key: tuple[str, str]) -> dict[str, Interval]:
+def _overtaken(scores: Mapping[Which, pd.Series], key: Which) -> dict[str, Interval]:
     """The methods whose order to this one the variant turns round."""
     paper = scores[key[0], PAPER]
     found = {}
-    for other, params in scores.columns:
+    for other, params in scores:
         if other == key[0] or params != PAPER or other in (*REFERENCES, *CONTROLS):
             continue
         before, after = pooled(paper - scores[other, PAPER]), pooled(scores[key] - scores[other, PAPER])
