@@ -33,8 +33,8 @@ class FusionRAG(Method):
         context = None if self.probe == "query" else "all"
         states = view.probe(context, fetch=[last], question_only=self.question_only)
         importance = view.attention(states, last, softmax=self.softmax)
-        if not self.first_chunk:
-            importance[: len(request.chunks[0])] = -1  # last, for budgets that nothing else can fill
+        if not self.first_chunk:  # last, for budgets that nothing else can fill
+            importance = importance.index_fill(0, torch.arange(len(request.chunks[0])), -1)
         return top(importance, budget)
 
 

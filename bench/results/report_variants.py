@@ -43,9 +43,9 @@ def swept(run: RunFolder) -> pd.DataFrame:
     frame = run.frame
     rhos = run.info.get("sweep", {}).get("rho") or sorted(set(frame["rho"]) - {0.0, 1.0})
     own = ~frame["rho"].isin(rhos)
-    return pd.concat(
-        [frame[own | (frame["rho"] == rho)].assign(swept=rho) for rho in rhos], ignore_index=True
-    )
+    parts = [frame[own | (frame["rho"] == rho)].assign(swept=rho) for rho in rhos]
+    found: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return found
 
 
 def print_lines(title: str, lines: list[VariantLine], console: Console) -> None:

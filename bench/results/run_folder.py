@@ -16,3 +16,5 @@ class RunFolder:
     path: Path
     frame: pd.DataFrame
     info: dict[str, Any]
+    also: tuple[Path, ...] = ()
+    """Folders of further rows in `frame`: their prompts, selections and timelines belong to it too."""

@@ -66,6 +66,15 @@ class Row(BaseModel):
     evidence_recall: float | None = None
     """Share of the answer-bearing context positions recomputed at the last layer (QCFuse, eq. 13, with
     the request's own budget); None where the dataset does not know them."""
+    request_rate: float | None = None
+    """Requests a second that arrived on average; None where requests were measured one at a time."""
+    attention_top10: float | None = None
+    """Share of the query's attention to the context, summed over all layers, that its top 10 % of positions
+    hold (QCFuse, Fig. 5 left)."""
+    layer_overlap: list[float] | None = None
+    """For each layer, the share of the all-layer top 10 % of positions that it finds too (Fig. 5 right)."""
+    predicted: bool | None = None
+    """True where the row is not measured but computed by a cost model."""
     selection_sha256: str | None = None
     """Hash of the selected context positions of every layer."""
     status: Status = "ok"

@@ -1,0 +1,1 @@
+"""Commands of `qcbench`, one a file: `add` names its arguments, `_do` does it."""

@@ -1,0 +1,93 @@
+"""Puts the rows of a new method beside those of a finished run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bench.errors import UserError
+from bench.metrics.bootstrap import Interval, paired_ratio
+from bench.results.points import FULL_PREFILL, PANEL, PARTS, WAITS, ok_requests, stream
+from bench.results.run_folder import RunFolder
+
+STEADY = 0.1
+"""A machine whose full prefill is this much faster or slower than before is worth a warning."""
+
+Panel = tuple[str, str]
+"""Model, dataset."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The rows of both: those of the finished run, and the new method's.
+
+    `drift`: for each model and dataset, full prefill's median TTFT in the finished run over the one measured
+    beside the new method, same requests. The new method's times are multiplied by it in `run.frame`, so that
+    all times there are of one machine state; the rows on the disk are not touched.
+    """
+
+    method: str
+    run: RunFolder
+    drift: dict[Panel, Interval]
+
+    @property
+    def unsteady(self) -> list[str]:
+        """One line for each model and dataset where the machine ran at another speed than before."""
+        return [
+            f"{model}, {dataset}: full prefill took {1 / d.value:.2f} times as long as in the finished run "
+            f"(interval {1 / d.high:.2f} to {1 / d.low:.2f}); nothing else should run while measuring"
+            for (model, dataset), d in self.drift.items()
+            if abs(math.log(d.value)) > STEADY
+        ]
+
+
+def put_beside(base: RunFolder, own: RunFolder, method: str) -> Beside:
+    """Combine a finished run with the run of `method` and full prefill on the same requests.
+
+    Raises `UserError` where the two did not run the same requests, or full prefill is missing in one.
+    """
+    _require_same_requests(base, own)
+    drift = _drift(base.frame, own.frame)
+    mine = own.frame[own.frame["method"] == method].copy()
+    factor = [drift[str(m), str(d)].value for m, d in zip(mine["model"], mine["dataset"], strict=True)]
+    for column in ("ttft_s", *PARTS, *WAITS):
+        mine[column] = mine[column] * factor
+    frame = pd.concat([base.frame, mine], ignore_index=True)
+    info = {**base.info, "methods": [*base.info.get("methods", []), *_described(own, method)]}
+    return Beside(method, RunFolder(base.path, frame, info, also=(own.path,)), drift)
+
+
+def _described(own: RunFolder, method: str) -> list[dict[str, object]]:
+    return [m for m in own.info.get("methods", []) if m.get("name") == method]
+
+
+def _require_same_requests(base: RunFolder, own: RunFolder) -> None:
+    keys = [*PANEL, "request"]
+    theirs, ours = (run.frame.drop_duplicates(keys).set_index(keys)["request_sha256"] for run in (base, own))
+    both = pd.concat([theirs, ours], axis=1, keys=["theirs", "ours"]).dropna()
+    if both.empty or (both["theirs"] != both["ours"]).any():
+        raise UserError(
+            f"{own.path} and {base.path} hold other requests under the same names; delete {own.path} and "
+            "compare again"
+        )
+
+
+def _drift(base: pd.DataFrame, own: pd.DataFrame) -> dict[Panel, Interval]:
+    sides = []
+    for frame in (base, own):
+        full = ok_requests(frame[frame["method"] == FULL_PREFILL])
+        sides.append({key: rows.set_index("request")["ttft_s"] for key, rows in full.groupby(PANEL)})
+    before, now = sides
+    found: dict[Panel, Interval] = {}
+    for model, dataset in now:
+        if (model, dataset) not in before:
+            raise UserError(
+                f"the finished run has no full prefill of {model} on {dataset}: nothing to compare by"
+            )
+        ratio = paired_ratio(before[model, dataset], now[model, dataset], stream(str(dataset)))
+        found[str(model), str(dataset)] = ratio
+    if not found:
+        raise UserError("no full prefill was measured beside the method; see errors.log of its run folder")
+    return found
