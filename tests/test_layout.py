@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import multiprocessing as mp
 import re
 import subprocess
@@ -41,6 +42,34 @@ def test_only_the_engine_touches_sglang() -> None:
     assert set(found) <= {"bench/engine/_sglang_imports.py"}
     versions = [p.name for p in (ROOT / "bench").rglob("*.py") if '0.5.23"' in p.read_text()]
     assert versions == ["sglang.py"]
+
+
+def imports(path: Path) -> set[str]:
+    """Names right under `bench` that a module imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "bench":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bench."):
+            found.add(str(node.module).split(".")[1])
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("bench.")}
+    return found - {"__version__"}
+
+
+def test_the_diagram_of_the_architecture_is_the_code() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    lines = text.split("```layers\n")[1].split("```")[0].splitlines()
+    height = {name: -number for number, line in enumerate(lines) for name in line.split()}
+    wrong, seen = [], set()
+    for path in (ROOT / "bench").rglob("*.py"):
+        name = path.relative_to(ROOT / "bench").parts[0].removesuffix(".py")
+        if name == "__init__":
+            continue
+        seen.add(name)
+        wrong += [f"{path}: {other}" for other in imports(path) if height[other] > height[name]]
+    assert not wrong
+    assert seen == set(height), "every package and module stands in the diagram, and nothing else"
 
 
 def select(name: str) -> list[int]:

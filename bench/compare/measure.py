@@ -7,12 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.compare.beside import put_beside
+from bench.compare.section import section
 from bench.compare.show import show
 from bench.compare.standing import standing
 from bench.errors import UserError
 from bench.experiments import Sweep, resolve
 from bench.methods import NamedMethod, method_of
-from bench.reports.mine import mine
 from bench.reports.write import write_page
 from bench.results.points import FULL_PREFILL, PANEL
 from bench.results.reader import read_run_info
@@ -37,7 +37,7 @@ def compare(spec: str, base: Path, experiment: str, profile: str, out: Path | No
     beside = put_beside(finished, open_run(own), method.name)
     stands = standing(beside)
     folder = out or Path("reports") / f"compare-{method.name}"
-    page = write_page([beside.run], folder, console, mine(beside, stands))
+    page = write_page([beside.run], folder, console, section(beside, stands))
     show(beside, stands, console)
     if failed:
         console.print(f"{failed} rows failed; tracebacks in {own}/errors.log", markup=False)
