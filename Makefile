@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 export OMP_WAIT_POLICY ?= PASSIVE
 export GOMP_SPINCOUNT ?= 20000
 
-.PHONY: help setup fetch $(FIGURES:%=reproduce-%) test test-fast lint bench bench-compare check-speed check-gpu clean
+.PHONY: help setup fetch $(FIGURES:%=reproduce-%) test test-fast lint bench bench-compare check-speed check-gpu compare clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -66,6 +66,9 @@ check-speed: fetch ## is recomputing as cheap as its arithmetic, is loading hidd
 
 check-gpu: fetch ## on a GPU - equivalence, kernels and their ceilings, one Fig. 10 cell
 	$(BIN)/qcbench check gpu $(ARGS)
+
+compare: fetch ## your method beside all others, METHOD=./mine.py (after reproduce-fig10)
+	$(BIN)/qcbench compare $(METHOD) --profile $(PROFILE) $(ARGS)
 
 clean: ## remove the environment (results, reports and the cache stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info

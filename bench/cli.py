@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import __version__, plugins
+from bench.commands import claims, compare, completion, doctor, publish
 from bench.errors import UserError
 
 DESCRIPTION = "Compare RAG KV-cache fusion methods: quality against time to first token."
@@ -92,11 +93,15 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run", action="store_true", help="print cells, requests, disk and time, run nothing"
     )
     run.add_argument("--fresh", action="store_true", help="start over, dropping the rows of the run folder")
+    run.add_argument(
+        "--wandb", choices=["offline", "online", "off"],
+        help="mirror the rows to W&B after the run (default: offline, files in the run folder)",
+    )  # fmt: skip
     run.set_defaults(do=_run)
 
-    report = commands.add_parser("report", help="draw the figures of a run again")
-    report.add_argument("run", type=Path)
-    report.add_argument("--out", type=Path)
+    report = commands.add_parser("report", help="figures, tables and one page (index.html) of finished runs")
+    report.add_argument("run", type=Path, nargs="+", help="run folders; claims are judged over all of them")
+    report.add_argument("--out", type=Path, help="default: reports/NAME OF THE FIRST RUN FOLDER")
     report.set_defaults(do=_report)
 
     timeline = commands.add_parser("timeline", help="draw what ran when for one request, and write a trace")
@@ -145,13 +150,20 @@ def _parser() -> argparse.ArgumentParser:
     datasets = commands.add_parser("datasets", help="list the datasets, or show the card of one")
     datasets.add_argument("name", nargs="?")
     datasets.set_defaults(do=_datasets)
+
+    claims.add(commands)
+    publish.add(commands)
+    doctor.add(commands)
+    compare.add(commands)
+    completion.add(commands, parser)
     return parser
 
 
 def _run(args: argparse.Namespace, console: Console) -> int:
     from bench.experiments import resolve
-    from bench.results.report import write_reports
+    from bench.reports.write import write_report
     from bench.runners.run import run
+    from bench.tracking.after_run import mirror, mode_before_run
 
     for name in ("longbench", "spans"):
         if getattr(args, name) is not None:
@@ -164,22 +176,30 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         overlap=args.overlap, chunk_prefix=args.chunk_prefix, calibration_set=args.calibration_set,
     )  # fmt: skip
     out = args.out or Path("results") / f"{args.experiment}-{args.profile}"
+    wandb = "off" if args.dry_run else mode_before_run(args.wandb)
     failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)
     if args.dry_run:
         return 0
-    write_reports(out, args.report or Path("reports") / out.name, console)
+    page = write_report([out], args.report or Path("reports") / out.name, console)
     if failed:
         console.print(
             f"{failed} rows failed; their errors are in {out}/rows.jsonl, tracebacks in {out}/errors.log"
         )
+    mirror(out, wandb, console)
+    _last_line(page, console)
     return 1 if failed else 0
 
 
 def _report(args: argparse.Namespace, console: Console) -> int:
-    from bench.results.report import write_reports
+    from bench.reports.write import write_report
 
-    write_reports(args.run, args.out or Path("reports") / args.run.name, console)
+    runs: list[Path] = args.run
+    _last_line(write_report(runs, args.out or Path("reports") / runs[0].resolve().name, console), console)
     return 0
+
+
+def _last_line(page: Path, console: Console) -> None:
+    console.print(str(page), markup=False, highlight=False, soft_wrap=True)
 
 
 def _timeline(args: argparse.Namespace, console: Console) -> int:

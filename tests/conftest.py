@@ -11,6 +11,12 @@ import bench  # noqa: F401  (sets OpenMP's waiting before torch is imported)
 from tests._tiny import tiny_checkpoint
 
 
+@pytest.fixture(autouse=True)
+def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of tests leave no W&B files; the tests of tracking ask for them by name."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Folder of a tiny checkpoint, by architecture."""

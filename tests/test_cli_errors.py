@@ -83,7 +83,7 @@ def test_wrong_options(wrong: Cli, small: list[object], options: dict[str, objec
 
 def test_unknown_command_and_experiment(wrong: Cli) -> None:
     assert "nope" in wrong("nope")
-    assert "unknown experiment 'nope'; known: fig01, fig09, fig10" in wrong("run", "nope")
+    assert "unknown experiment 'nope'; known: faithfulness, fig01, fig09, fig10" in wrong("run", "nope")
     assert "unknown dataset 'nope'" in wrong("datasets", "nope")
 
 

@@ -14,9 +14,10 @@ from bench.cli import main
 def test_bash_completes_commands_and_values(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    ask = script + '\nCOMP_WORDS=(qcbench "{}"); COMP_CWORD=1; {}; echo "${{COMPREPLY[@]}}"\n'
-    function = next(line.split("()")[0] for line in script.splitlines() if line.startswith("_shtab_qcbench()"))
-    asked = ask.replace("{}", "com", 1).replace("{}", function, 1).replace("{{", "{").replace("}}", "}")
+    lines = script.splitlines()
+    function = next(line.split("()")[0] for line in lines if line.startswith("_shtab_qcbench()"))
+    typed = f'COMP_WORDS=(qcbench "com"); COMP_CWORD=1; {function}; echo "${{COMPREPLY[@]}}"'
+    asked = f"{script}\n{typed}\n"
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {"compare", "completion"}
 

@@ -132,6 +132,7 @@ def test_every_metric_is_scored_anew(tmp_path: Path) -> None:
         make_row(request="a", prediction="The Mill.", references=["mill"], score=1.0),
         make_row(request="b", prediction="a barn", references=["mill"], score=0.0),
         make_row(request="c", status="failed", score=None),
+        make_row(request="d", prediction="?", references=[]),
     ]
     frame = frame_of(rows, tmp_path)
     (line,) = all_metrics(frame).to_dict("records")

@@ -14,9 +14,11 @@ from bench.results.points import POINT
 def all_metrics(frame: pd.DataFrame) -> pd.DataFrame:
     """One line for each point: `n` predictions, and the mean over them of every metric, in [0, 1].
 
-    Rows that were not measured are left out. The dataset's own metric, as in `summarise`, is among them.
+    Rows that were not measured, or have no references, are left out. The dataset's own metric, as in
+    `summarise`, is among them.
     """
-    ok = frame[(frame["status"] == "ok") & frame["prediction"].notna()]
+    known = frame["prediction"].notna() & frame["references"].map(bool)
+    ok = frame[(frame["status"] == "ok") & known]
     cached = lru_cache(maxsize=None)(all_scores)  # methods often answer alike
     scores = [cached(p, tuple(r)) for p, r in zip(ok["prediction"], ok["references"], strict=True)]
     table = pd.DataFrame(scores, columns=list(METRICS), index=ok.index)

@@ -1,0 +1,188 @@
+"""The page's tables as text: the headline, and every operating point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.figures.style import REFERENCES, order
+from bench.reports.run_view import RunView
+from bench.results.crossing import crossing_table, crossings
+from bench.results.matched import matched_quality
+from bench.results.points import family
+from bench.results.table import seconds
+
+RHO = 0.3
+"""The ratio whose scores the headline shows, where the run has it: the paper's most frequent one."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table's cell: what is read first, and in small print its interval or count."""
+
+    text: str
+    small: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its title, a note below it, column titles, and lines whose first cell names the line."""
+
+    title: str
+    note: str
+    columns: list[str]
+    lines: list[list[Cell]]
+
+
+def headlines(run: RunView) -> list[Table]:
+    """What the run found, one table a model; crossings with full prefill where bandwidth was swept."""
+    if run.sweeps_bandwidth:
+        return [_crossings(run)]
+    matched = matched_quality(run.frame)
+    return [_headline(run, str(model), matched) for model in run.frame["model"].unique()]
+
+
+def points(run: RunView) -> Table:
+    """Every operating point: counts, score, TTFT and its parts, bytes, evidence recall."""
+    summary = run.summary
+    ranks = {name: rank for rank, name in enumerate(order(summary["method"].unique()))}
+    lines = []
+    for line in sorted(
+        summary.to_dict("records"),
+        key=lambda one: (one["model"], one["dataset"], ranks[str(one["method"])], one["rho"], one["params"]),
+    ):
+        lines.append(
+            [
+                Cell(run.labels[line["method"], line["params"]]),
+                Cell(str(line["model"])),
+                Cell(str(line["dataset"])),
+                Cell(f"{line['rho']:g}"),
+                Cell(str(line["bandwidth"])),
+                Cell(str(line["n"]), _failed(line)),
+                Cell(number(line["score"], ".3f"), interval(line["score_low"], line["score_high"], ".3f")),
+                Cell(seconds(line["ttft_s"]), _seconds(line["ttft_low_s"], line["ttft_high_s"])),
+                Cell(
+                    number(line["speedup"], ".2f", "x"), interval(line["speedup_low"], line["speedup_high"])
+                ),
+                *(Cell(seconds(line[part])) for part in ("select_s", "load_s", "recompute_s")),
+                Cell(number(line["evidence_recall"], ".2f")),
+                Cell(number(line["bytes_before_fusion"] / 1e6, ".2f")),
+            ]
+        )
+    columns = [
+        "method", "model", "dataset", "ρ", "bandwidth", "n", "score", "TTFT", "speed-up", "select",
+        "load wait", "recompute", "evidence recall", "MB before fusion",
+    ]  # fmt: skip
+    note = (
+        "Score: mean. TTFT and its parts: median. Speed-up: full prefill's median TTFT / the method's, same "
+        "requests. [ ]: 95 % interval over requests."
+    )
+    return Table(f"Every operating point ({len(lines)})", note, columns, lines)
+
+
+def number(value: float | None, form: str = ".2f", unit: str = "") -> str:
+    """The number, "–" where it is not known."""
+    return "–" if value is None or pd.isna(value) else f"{value:{form}}{unit}"
+
+
+def interval(low: float, high: float, form: str = ".2f") -> str:
+    """ "[0.41, 0.73]", "" where it is not known."""
+    return "" if pd.isna(low) or pd.isna(high) else f"[{low:{form}}, {high:{form}}]"
+
+
+def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
+    summary = run.summary[run.summary["model"] == model]
+    rhos = np.array(sorted(summary.loc[~summary["method"].isin(REFERENCES), "rho"].unique()))
+    rho = RHO if RHO in rhos else float(rhos[(len(rhos) - 1) // 2]) if len(rhos) else RHO
+    datasets = [str(name) for name in run.frame["dataset"].unique() if name in set(summary["dataset"])]
+    pooled = matched[(matched["model"] == model) & (matched["scope"] != "dataset")]
+    by_variant = {str(one["variant"]): one for one in pooled.to_dict("records")}
+    shown = summary[summary["method"].isin(REFERENCES) | (summary["rho"] == rho)]
+    lines = []
+    for method in order(shown["method"].unique()):
+        for (variant, params), some in shown[shown["method"] == method].groupby(["variant", "params"]):
+            at = {str(one["dataset"]): one for one in some.to_dict("records")}
+            cells = [Cell(run.labels[method, str(params)])]
+            cells.append(_matched(by_variant.get(str(variant)), method))
+            cells += [_score(at.get(name)) for name in datasets]
+            lines.append(cells)
+    metrics = summary.drop_duplicates("dataset").set_index("dataset")["metric"]
+    columns = ["method", "speed-up at full prefill's quality"]
+    columns += [f"{name}: {family(str(metrics[name]))} at ρ = {rho:g}, speed-up" for name in datasets]
+    note = (
+        "Second column: full prefill's median TTFT / the method's where its own curve over ρ reaches full "
+        "prefill's mean score minus 0.01, over all datasets; below it the 95 % interval (n.r.: that bound "
+        "does not reach it) and the share of bootstrap draws that reach it. Then mean score and speed-up at "
+        "one ρ (full prefill: 1, direct reuse: 0), with the score's interval."
+    )
+    return Table(f"{model}", note, columns, lines)
+
+
+def _matched(line: dict[Any, Any] | None, method: str) -> Cell:
+    if line is None:
+        return Cell("1x" if method == "full_prefill" else "–")
+    share = f"{line['reached_share']:.0%} of draws"
+    if not line["reached"]:
+        return Cell("not reached", share)
+    if line["n"] < 2:
+        return Cell(f"{line['speedup']:.2f}x", "n = 1")
+    low, high = (
+        "n.r." if pd.isna(line[name]) else f"{line[name]:.2f}" for name in ("speedup_low", "speedup_high")
+    )
+    return Cell(f"{line['speedup']:.2f}x", f"[{low}, {high}], {share}")
+
+
+def _score(line: dict[Any, Any] | None) -> Cell:
+    if line is None:
+        return Cell("–", "not run")
+    if not line["n"]:
+        return Cell("failed" if line["n_failed"] else "skipped")
+    small = f"{interval(line['score_low'], line['score_high'])} n = {line['n']}".strip()
+    return Cell(f"{number(line['score'])}, {number(line['speedup'], '.2f', 'x')}", small)
+
+
+def _crossings(run: RunView) -> Table:
+    found = crossings(run.frame)
+    lines = []
+    for one, line in zip(found, crossing_table(found).to_dict("records"), strict=True):
+        shares = " / ".join(f"{line[f'share_{side}']:.0%}" for side in ("below", "inside", "above"))
+        bounds = " to ".join(number(line[f"crossing_{side}_x"], ".3g", "x") for side in ("low", "high"))
+        lines.append(
+            [
+                Cell(_label(run, one.method, one.variant)),
+                Cell(f"{one.model}, {one.dataset}"),
+                Cell(one.words),
+                Cell(bounds, shares) if one.n > 1 else Cell("–"),
+                Cell(str(one.n)),
+            ]
+        )
+    note = (
+        "The bandwidth of the store from which on a method's median TTFT is at most full prefill's; 1x is "
+        "the bandwidth at which loading a request's cache takes as long as its full prefill. Below the "
+        "interval (–: that bound lies outside the measured range): shares of bootstrap draws below, inside "
+        "and above the range."
+    )
+    if not lines:
+        note += " It takes full prefill and rows under a throttle, of the same requests: there are none."
+    return Table(
+        "Crossing with full prefill", note, ["method", "where", "crossing", "95 % interval", "n"], lines
+    )
+
+
+def _label(run: RunView, method: str, variant: str) -> str:
+    some = run.frame[run.frame["method"] == method]["params"].unique()
+    return run.labels[method, str(some[0])] if len(some) == 1 else variant
+
+
+def _failed(line: dict[Any, Any]) -> str:
+    parts = [
+        f"{line[key]} {name}" for key, name in (("n_failed", "failed"), ("n_skipped", "skipped")) if line[key]
+    ]
+    return ", ".join(parts)
+
+
+def _seconds(low: float, high: float) -> str:
+    return "" if pd.isna(low) else f"[{seconds(low)}, {seconds(high)}]"
