@@ -90,7 +90,7 @@ def test_degenerate_frames(case: str, tmp_path: Path) -> None:
     rows, expected = DEGENERATE[case]
     out = StringIO()
     paths = write_reports(write_run(rows, tmp_path), tmp_path / "out", Console(file=out, width=100))
-    assert len(paths) == 5
+    assert len(paths) == 6
     assert all(path.exists() for path in paths)
     assert expected in words(fig10.draw(frame_of(rows, tmp_path), {}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import UserError
 from bench.request import Request
 from bench.results.shown import (
     PROMPTS,
@@ -22,6 +22,7 @@ from bench.results.shown import (
     read_selections,
     token_texts,
 )
+from bench.results.writer import RowWriter
 
 
 class Bytes:
@@ -54,16 +55,37 @@ def test_prompt_has_its_parts() -> None:
     assert (prompt.chunk_starts, prompt.evidence, prompt.references) == ([0, 2], [0], ["B"])
 
 
-def test_reading_back_keeps_the_last_and_leaves_out_what_a_kill_cut(tmp_path: Path) -> None:
+def test_reading_back_keeps_the_last_and_leaves_out_what_a_kill_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def line(positions: str) -> str:
         which = {"cell": "c", "model": "m", "dataset": "d", "method": "epic", "rho": 0.3, "request": "r"}
         layers = [{"first": 0, "last": 3, "positions": positions}]
         return Selection.model_validate(which | {"layers": layers}).model_dump_json() + "\n"
 
     assert read_prompts(tmp_path) == read_selections(tmp_path) == []
-    (tmp_path / SELECTIONS).write_text(line("1") + line("1-3") + line("9")[:40])
-    (kept,) = read_selections(tmp_path)
+    (tmp_path / SELECTIONS).write_text(line("1") + line("9")[:40])
+    writer = RowWriter(tmp_path / "rows.jsonl", {})
+    writer.append_beside(SELECTIONS, [Selection.model_validate_json(line("1-3"))])  # a resumed run goes on
+    writer.close()
+    with caplog.at_level(logging.WARNING):
+        (kept,) = read_selections(tmp_path)
     assert kept.layers[0].numbers() == [1, 2, 3]
+    assert "selections.jsonl:2: not a selection, left out" in caplog.text
     (tmp_path / PROMPTS).write_text("{}\n")
-    with pytest.raises(UserError, match=r"prompts.jsonl:1: not a prompt"):
-        read_prompts(tmp_path)
+    assert read_prompts(tmp_path) == []
+    assert "prompts.jsonl:1" in caplog.text
+
+
+def test_a_tokenizer_that_strips_leading_spaces_keeps_them() -> None:
+    """As SentencePiece's do: the first token of what is decoded loses its space."""
+
+    class Pieces:
+        words = ("▁the", "▁cat", "s", "▁", "▁the")
+
+        def decode(self, ids: list[int], **_: bool) -> str:
+            return "".join(self.words[i] for i in ids).replace("▁", " ").removeprefix(" ")
+
+    texts = token_texts(range(5), Pieces())
+    assert "".join(texts) == Pieces().decode([0, 1, 2, 3, 4])
+    assert texts[1] == " cat"

@@ -31,8 +31,9 @@ GIB = 1 << 30
 SMOKE_MEMORY, SMOKE_DISK = 6 * GIB, 4 * GIB
 """A smoke run of Qwen2.5-Coder-0.5B, docs/results/performance.md; both default models and the environment's
 caches."""
-LITE_GPU_MEMORY = 40 * GIB
-"""Qwen3-8B in bf16 (16 GB), 20 x 512 tokens for each cell of a request in the pool, and working space."""
+LITE_GPU_MEMORY, LITE_GPU_LEAST = 52 * GIB, 26 * GIB
+"""Qwen3-8B in bf16 (15 GiB) and the 7 GiB that SGLang keeps free; in the pool all 20 cells of a request
+(1.44 GiB each) or two of them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def facts(results: Path) -> Iterator[Fact]:
     """Look at Python, packages, processor, GPU, memory, disk, models and data, one after the other.
 
     `results` is a folder on the disk that runs are written to. Measures for a few seconds; asks the model
-    hub and waits for it five seconds at most.
+    hub and waits for it five seconds at most. What cannot be measured is a finding, not an error.
     """
     yield _python()
     yield from _packages()
@@ -62,7 +63,6 @@ def facts(results: Path) -> Iterator[Fact]:
     yield _essays()
     yield _longbench()
     yield _hub()
-    yield _tracking()
 
 
 def _python() -> Fact:
@@ -77,7 +77,7 @@ def _packages() -> Iterator[Fact]:
     """The pinned versions, where the requirements lie beside the package."""
     kind = "gpu" if torch.version.cuda else "cpu"
     path = Path(__file__).parents[2] / "requirements" / f"{kind}.txt"
-    found = importlib.metadata.version("sglang")
+    found = _installed("sglang")
     yield Fact(
         "SGLang",
         "good" if found == VERSION else "bad",
@@ -89,16 +89,20 @@ def _packages() -> Iterator[Fact]:
     pins = [line.split("==") for line in path.read_text().splitlines() if "==" in line and line[0] != "#"]
     wrong = []
     for name, version in ((name.strip(), rest.split(";")[0].strip()) for name, rest in pins):
-        try:
-            here = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            here = "absent"
+        here = _installed(name)
         if here.split("+")[0] != version.split("+")[0]:
             wrong.append(f"{name} {here}, not {version}")
     seen = f"{len(pins)} as pinned in {path.name}" if not wrong else "; ".join(wrong[:5])
     if len(wrong) > 5:
         seen += f"; and {len(wrong) - 5} more"
     yield Fact("packages", "note" if wrong else "good", seen, "make clean setup")
+
+
+def _installed(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
 
 
 def _compiler() -> Fact:
@@ -112,9 +116,11 @@ def _compiler() -> Fact:
 def _processor() -> Fact:
     cores = len(os.sched_getaffinity(0))
     dtype, seconds = faster_dtype()
-    ratio = seconds["float32"] / seconds["bfloat16"]
-    seen = f"{cores} cores, {torch.get_num_threads()} threads; bf16 runs at {ratio:.1f}x the speed of fp32"
-    if os.environ.get("OMP_WAIT_POLICY", "").upper() != "PASSIVE" and not torch.cuda.is_available():
+    seen = f"{cores} cores, {torch.get_num_threads()} threads"
+    if not seconds:  # nothing to measure: there is a GPU
+        return Fact("processor", "good", f"{seen}; on the GPU runs use {dtype}")
+    seen += f"; bf16 runs at {seconds['float32'] / seconds['bfloat16']:.1f}x the speed of fp32"
+    if os.environ.get("OMP_WAIT_POLICY", "").upper() != "PASSIVE":
         return Fact(
             "processor", "note", seen, "threads that spin disturb each other: OMP_WAIT_POLICY=PASSIVE"
         )
@@ -133,10 +139,16 @@ def _gpu() -> Fact:
     seen = f"{names}; driver {driver}, CUDA {torch.version.cuda}"
     if each[0].major < 8:
         return Fact("GPU", "bad", seen, "bf16 and the kernels need compute capability 8.0 or later")
+    if each[0].total_memory < LITE_GPU_LEAST:
+        return Fact(
+            "GPU", "note", seen, f"profile lite needs about {LITE_GPU_LEAST // GIB} GiB: try --chunks 4"
+        )
     if each[0].total_memory < LITE_GPU_MEMORY:
         return Fact(
-            "GPU", "note", seen, f"profile lite needs about {LITE_GPU_MEMORY // GIB} GiB: try --chunks 4"
-        )
+            "GPU", "note", seen,
+            f"profile lite decodes a request's cells in several batches below {LITE_GPU_MEMORY // GIB} GiB: "
+            "slower, no less right",
+        )  # fmt: skip
     return Fact("GPU", "good", seen)
 
 
@@ -168,8 +180,9 @@ def _disks(results: Path) -> Iterator[Fact]:
         return
     try:
         rate, how = read_rate(_standing(results))
-    except UserError as error:
-        yield Fact("disk", "bad", f"{seen}; {error}", "choose another folder with --out")
+    except (UserError, OSError) as error:
+        why = f"cannot be written ({error.strerror})" if isinstance(error, OSError) else str(error)
+        yield Fact("disk", "bad", f"{results}, {seen}; {why}", "choose another folder with --out")
         return
     yield Fact(
         "disk", "good" if how.startswith("direct") else "note", f"{seen}; {rate / 1e9:.2f} GB/s, {how}",
@@ -178,7 +191,10 @@ def _disks(results: Path) -> Iterator[Fact]:
 
 
 def read_rate(folder: Path, layers: int = 32) -> tuple[float, str]:
-    """Bytes a second of the disk tier under `folder`, 2 MiB a read, and how it reads. Raises `UserError`."""
+    """Bytes a second of the disk tier under `folder`, 2 MiB a read, and how it reads.
+
+    Raises `UserError` or `OSError` where the folder cannot be written or read.
+    """
     with tempfile.TemporaryDirectory(prefix="doctor-", dir=folder) as work:
         store = DiskStore(Path(work))
         shape = (layers, 512, 8, 128)
@@ -197,7 +213,8 @@ def read_rate(folder: Path, layers: int = 32) -> tuple[float, str]:
 def _standing(path: Path) -> Path:
     """The nearest folder that exists."""
     path = path.resolve()
-    return next(p for p in (path, *path.parents) if p.is_dir())
+    # not Path.is_dir, which raises where a folder above may not be looked into
+    return next(p for p in (path, *path.parents) if os.path.isdir(p))
 
 
 def _models() -> Iterator[Fact]:
@@ -232,11 +249,3 @@ def _hub() -> Fact:
     except (hub.NoAnswerError, UserError) as error:
         return Fact("model hub", "note", f"no answer ({error})", fix)
     return Fact("model hub", "good", "answers")
-
-
-def _tracking() -> Fact:
-    import wandb
-
-    key = wandb.api.api_key
-    seen = "an API key is here" if key else "no API key: runs are mirrored offline"
-    return Fact("W&B", "good" if key else "note", seen, "wandb login, before qcbench publish")

@@ -16,12 +16,15 @@ from typing import Any
 import torch
 
 from bench.engine.engine import Engine, FirstToken
+from bench.errors import UserError
 from bench.kv import KV, Entry
 
 EXACT = 1e-3
 """In fp32, of the largest number compared: what rounding in another order does."""
 COARSE = 0.1
 """In bf16, of what a mistake does: rounding is no longer small beside the numbers."""
+FAMILIES = "Llama, Mistral, Qwen2 and Qwen3 models"
+"""What the engine is written for."""
 CHUNKS, PREFIX, QUERY = (40, 33, 24), 7, 11
 """Tokens of the request's parts."""
 
@@ -48,10 +51,12 @@ class Held:
 
 
 def traits(path: Path) -> Iterator[tuple[str, str]]:
-    """What of a checkpoint decides how its caches are fused, from its configuration."""
-    from transformers import AutoConfig
+    """What of a checkpoint decides how its caches are fused, from its configuration.
 
-    config = AutoConfig.from_pretrained(path).get_text_config()
+    Raises `UserError` where the configuration cannot be read, or is of a model whose layers
+    do not all keep keys and values.
+    """
+    config = _config(path)
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     layers = config.num_hidden_layers
@@ -62,6 +67,31 @@ def traits(path: Path) -> Iterator[tuple[str, str]]:
     qk_norm = type(config).__name__.startswith("Qwen3")
     yield "q/k-norm", "yes: keys are cached after it" if qk_norm else "none"
     yield "context", f"{config.max_position_embeddings} tokens"
+
+
+def _config(path: Path) -> Any:
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False).get_text_config()
+    except (OSError, ValueError, TypeError, KeyError, ArithmeticError, StrictDataclassError) as error:
+        said = ascii((str(error).strip().splitlines() or [type(error).__name__])[0][:200])
+        raise UserError(
+            f"{path}: config.json cannot be used ({said}); mend it, or give another model: "
+            f"cache fusion runs on {FAMILIES}"
+        ) from error
+    needed = (
+        "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size",
+        "max_position_embeddings",
+    )  # fmt: skip
+    missing = [name for name in needed if getattr(config, name, None) is None]
+    if missing:
+        raise UserError(
+            f"{path}: {type(config).__name__} has no {', '.join(missing)}; "
+            f"give another model: cache fusion runs on {FAMILIES}"
+        )
+    return config
 
 
 def _rope(config: Any) -> str:
@@ -179,7 +209,7 @@ def _rotation(gate: Gate) -> Finding:
     here, there = products(at), products(at + move)
     mistake = distance(here, torch.einsum("nhd,mhd->hnm", keys, keys))
     off = distance(here, there)
-    right = off <= EXACT * max(1.0, float(here.abs().max())) and mistake > 10 * off
+    right = gate.close(off, mistake, float(here.abs().max())) and mistake > 10 * off
     return Finding(
         "rotate", right, f"moved by {move} positions, products off by {off:.2g}; unrotated by {mistake:.2g}",
         "the rotary table is not of relative positions: this model's caches cannot be moved",

@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
         help="the finished run (default: results/EXPERIMENT-PROFILE, made where it is missing)",
     )
     compare.add_argument("--out", type=Path, help="folder of the page (default: reports/compare-NAME)")
+    compare.add_argument("--fresh", action="store_true", help="measure the method again, dropping its rows")
     compare.set_defaults(do=_do)
 
 
@@ -31,5 +32,5 @@ def _do(args: argparse.Namespace, console: Console) -> int:
 
     return compare(
         args.method, args.run or Path("results") / f"{args.experiment}-{args.profile}",
-        args.experiment, args.profile, args.out, console,
+        args.experiment, args.profile, args.out, console, args.fresh,
     )  # fmt: skip

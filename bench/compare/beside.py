@@ -49,14 +49,36 @@ def put_beside(base: RunFolder, own: RunFolder, method: str) -> Beside:
     Raises `UserError` where the two did not run the same requests, or full prefill is missing in one.
     """
     _require_same_requests(base, own)
-    drift = _drift(base.frame, own.frame)
+    _require_one_bandwidth(base)
     mine = own.frame[own.frame["method"] == method].copy()
+    _require_measured(mine, own, method)
+    drift = _drift(
+        base, own, sorted({(str(m), str(d)) for m, d in zip(mine["model"], mine["dataset"], strict=True)})
+    )
     factor = [drift[str(m), str(d)].value for m, d in zip(mine["model"], mine["dataset"], strict=True)]
     for column in ("ttft_s", *PARTS, *WAITS):
         mine[column] = mine[column] * factor
     frame = pd.concat([base.frame, mine], ignore_index=True)
     info = {**base.info, "methods": [*base.info.get("methods", []), *_described(own, method)]}
     return Beside(method, RunFolder(base.path, frame, info, also=(own.path,)), drift)
+
+
+def _require_one_bandwidth(base: RunFolder) -> None:
+    several = base.frame.loc[base.frame["method"] != FULL_PREFILL, "bandwidth"].unique()
+    if len(several) > 1:
+        raise UserError(
+            f"{base.path} has {len(several)} bandwidths; compare takes a run with one, such as fig10's. "
+            "For the others: qcbench run fig13 --methods"
+        )
+
+
+def _require_measured(mine: pd.DataFrame, own: RunFolder, method: str) -> None:
+    if (mine["status"] == "ok").any():
+        return
+    first = next((str(error).splitlines()[0] for error in mine["error"].dropna()), "no row of it was written")
+    raise UserError(
+        f"{method}: not one request was measured ({first}); tracebacks are in {own.path}/errors.log"
+    )
 
 
 def _described(own: RunFolder, method: str) -> list[dict[str, object]]:
@@ -74,20 +96,21 @@ def _require_same_requests(base: RunFolder, own: RunFolder) -> None:
         )
 
 
-def _drift(base: pd.DataFrame, own: pd.DataFrame) -> dict[Panel, Interval]:
+def _drift(base: RunFolder, own: RunFolder, panels: list[Panel]) -> dict[Panel, Interval]:
     sides = []
-    for frame in (base, own):
-        full = ok_requests(frame[frame["method"] == FULL_PREFILL])
+    for run in (base, own):
+        full = ok_requests(run.frame[run.frame["method"] == FULL_PREFILL])
         sides.append({key: rows.set_index("request")["ttft_s"] for key, rows in full.groupby(PANEL)})
     before, now = sides
     found: dict[Panel, Interval] = {}
-    for model, dataset in now:
-        if (model, dataset) not in before:
+    for model, dataset in panels:
+        where = own if (model, dataset) in before else base
+        if (model, dataset) not in before or (model, dataset) not in now:
             raise UserError(
-                f"the finished run has no full prefill of {model} on {dataset}: nothing to compare by"
+                f"{where.path}: no full prefill of {model} on {dataset} was measured to compare by"
             )
-        ratio = paired_ratio(before[model, dataset], now[model, dataset], stream(str(dataset)))
-        found[str(model), str(dataset)] = ratio
-    if not found:
-        raise UserError("no full prefill was measured beside the method; see errors.log of its run folder")
+        ratio = paired_ratio(before[model, dataset], now[model, dataset], stream(dataset))
+        if not ratio.value > 0:
+            raise UserError(f"{where.path}: no request of {dataset} has full prefill in both runs")
+        found[model, dataset] = ratio
     return found

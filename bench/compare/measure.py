@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from rich.console import Console
@@ -15,25 +16,30 @@ from bench.experiments import Sweep, resolve
 from bench.methods import NamedMethod, method_of
 from bench.reports.write import write_page
 from bench.results.points import FULL_PREFILL, PANEL
-from bench.results.reader import read_run_info
+from bench.results.reader import read_rows, read_run_info
 from bench.results.report import open_run
 from bench.results.run_folder import RunFolder
 from bench.runners.run import run
 
 
-def compare(spec: str, base: Path, experiment: str, profile: str, out: Path | None, console: Console) -> int:
+def compare(
+    spec: str, base: Path, experiment: str, profile: str, out: Path | None, console: Console,
+    fresh: bool = False,
+) -> int:  # fmt: skip
     """Finish the run `base` where it is not, measure the method, print and write where it stands.
 
-    Only the method's own cells and full prefill's are measured; all other rows are those of `base`. Returns
-    1 where rows of the method failed. Raises `UserError` for a method that cannot be loaded or has the name
-    of another one, and for a run that is of another configuration.
+    Only the method's own cells and full prefill's are measured; all other rows are those of `base`. They lie
+    in a folder for each version of the method, its parameters and the run; `fresh` measures them again.
+    Returns 1 where rows of the method failed. Raises `UserError` for a method that cannot be loaded or has
+    the name of another one, or was not measured at all, and for a run that is of another configuration.
     """
     method = method_of(spec)
     finished = _finished(base, experiment, profile, console)
     _require_new(method, finished)
     sweep = _sweep(finished, spec)
-    own = base.parent / f"compare-{method.name}" / base.name
-    failed = run(sweep, own, console)
+    version = hashlib.sha256(f"{finished.info.get('identity')}:{method.identity}".encode()).hexdigest()[:8]
+    own = base.parent / f"compare-{method.name}" / f"{base.name}-{version}"
+    failed = run(sweep, own, console, fresh=fresh)
     beside = put_beside(finished, open_run(own), method.name)
     stands = standing(beside)
     folder = out or Path("reports") / f"compare-{method.name}"
@@ -55,11 +61,12 @@ def _finished(base: Path, experiment: str, profile: str, console: Console) -> Ru
 
 
 def _is_whole(base: Path) -> bool:
-    info = read_run_info(base)
-    sweep = info.get("sweep")
-    if not isinstance(sweep, dict):
+    sweep = read_run_info(base).get("sweep")
+    if not isinstance(sweep, dict) or not any(
+        (base / name).is_file() for name in ("rows.jsonl", "rows.jsonl.gz")
+    ):
         return False
-    rows = open_run(base).frame
+    rows = read_rows(base)
     wanted = len(sweep["models"]) * len(sweep["datasets"]) * sweep["requests"]
     return bool(len(rows.drop_duplicates([*PANEL, "request"])) >= wanted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.compare.beside import Beside
-from bench.compare.show import headline, interval
+from bench.compare.show import headline, warnings
 from bench.compare.standing import Standing
 from bench.figures.style import variant_label
 from bench.reports.tables import RHO, Cell, Table
@@ -18,7 +18,7 @@ def section(beside: Beside, standing: Standing) -> dict[str, Any]:
     return {
         "name": standing.method,
         "sentences": headline(standing),
-        "warnings": beside.unsteady,
+        "warnings": warnings(beside, standing),
         "duels": [_duels(standing, rho) for rho in rhos],
         "loads": _loads(standing),
     }
@@ -32,7 +32,7 @@ def _duels(standing: Standing, rho: float) -> Table:
             Cell(duel.dataset),
             Cell(duel.verdict),
             Cell(f"{duel.score.value:+.3f}", f"[{duel.score.low:+.3f}, {duel.score.high:+.3f}]"),
-            Cell(interval(duel.speed, ".2f") + "x"),
+            Cell(duel.speed.text(".2f") + "x"),
             Cell(str(duel.score.n)),
         ]
         for duel in sorted(standing.duels, key=lambda duel: (duel.model, duel.dataset))

@@ -9,7 +9,6 @@ from rich.table import Table
 from bench.compare.beside import Beside
 from bench.compare.standing import Standing
 from bench.figures.style import variant_label
-from bench.metrics.bootstrap import Interval
 
 
 def show(beside: Beside, standing: Standing, console: Console) -> None:
@@ -20,14 +19,24 @@ def show(beside: Beside, standing: Standing, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
     console.print(_duels(standing))
     console.print(_loads(standing))
-    for warning in beside.unsteady:
+    for warning in warnings(beside, standing):
         console.print(f"ALARM: {warning}", style="bold red", markup=False)
+
+
+def warnings(beside: Beside, standing: Standing) -> list[str]:
+    """What makes the comparison worth less, a sentence each."""
+    found = [*beside.unsteady, *standing.left_out]
+    if standing.failed:
+        found.insert(
+            0, f"{standing.failed} rows of {standing.method} were not measured; it is judged on the rest"
+        )
+    return found
 
 
 def headline(standing: Standing) -> list[str]:
     """Rank at each rho, and on which datasets its points are on the Pareto front, a sentence each."""
     found = [
-        f"{rank.model}, rho {rank.rho:g}: mean score {interval(rank.score, '.3f')}, "
+        f"{rank.model}, rho {rank.rho:g}: mean score {rank.score.text('.3f')}, "
         f"place {rank.place} of {rank.among}"
         for rank in standing.ranks
     ]
@@ -49,8 +58,8 @@ def _duels(standing: Standing) -> Table:
     for duel in standing.duels:
         table.add_row(
             escape(duel.dataset), f"{duel.rho:g}", escape(variant_label(duel.other, duel.other)),
-            escape(interval(duel.score, "+.3f")), f"[{colours[duel.verdict]}]{duel.verdict}[/]",
-            escape(interval(duel.speed, ".2f") + "x"),
+            escape(duel.score.text("+.3f")), f"[{colours[duel.verdict]}]{duel.verdict}[/]",
+            escape(duel.speed.text(".2f") + "x"),
         )  # fmt: skip
     return table
 
@@ -65,8 +74,3 @@ def _loads(standing: Standing) -> Table:
         size, share = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
         table.add_row(escape(variant_label(method, method)), f"{size / 1e6:.2f}", f"{share:.1%}")
     return table
-
-
-def interval(value: Interval, form: str) -> str:
-    """ "0.750 [0.600, 0.900]"."""
-    return f"{value.value:{form}} [{value.low:{form}}, {value.high:{form}}]"

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from bench.compare.beside import Beside
-from bench.figures.style import REFERENCES, order
+from bench.figures.style import DIRECT_REUSE, REFERENCES, order
 from bench.metrics.bootstrap import Interval, paired_difference, paired_ratio
+from bench.results.common import common
 from bench.results.points import FULL_PREFILL, ok_requests, stream
 from bench.results.variants import pooled
+
+TINY = 1e-9
+"""Means of the same scores in another order differ by less."""
 
 
 @dataclass(frozen=True)
@@ -70,53 +74,71 @@ class Load:
 
 @dataclass(frozen=True)
 class Standing:
-    """All of it, for one method."""
+    """All of it, for one method. `left_out`: what was measured on too few requests to be compared with."""
 
     method: str
     ranks: list[Rank]
     fronts: list[Front]
     duels: list[Duel]
     loads: list[Load]
+    left_out: list[str]
+    failed: int
+    """Rows of the method that were not measured; it is judged on the others."""
 
 
 def standing(beside: Beside) -> Standing:
-    """Compare `beside.method` with every other method of the frame. Requests are paired by their ids."""
-    ok = ok_requests(beside.run.frame)
-    mine = beside.method
-    return Standing(mine, _ranks(ok, mine), _fronts(ok, mine), _duels(ok, mine), _loads(ok, mine))
+    """Compare `beside.method` with every other method of the frame, always on the same requests.
+
+    Rank and front count the requests that everything compared was measured on, a duel those of its two.
+    """
+    rows = beside.run.frame[beside.run.frame["method"] == beside.method]
+    ok, mine = ok_requests(beside.run.frame), beside.method
+    ranks, left_out = _ranks(ok, mine)
+    fronts, more = _fronts(ok, mine)
+    missing = int((rows["status"] != "ok").sum())
+    lost = list(dict.fromkeys([*left_out, *more]))
+    return Standing(mine, ranks, fronts, _duels(ok, mine), _loads(ok, mine), lost, missing)
 
 
-def _ranks(ok: pd.DataFrame, mine: str) -> list[Rank]:
-    found = []
+def _ranks(ok: pd.DataFrame, mine: str) -> tuple[list[Rank], list[str]]:
+    found: list[Rank] = []
+    left_out: list[str] = []
     for (model, rho), rows in ok[~ok["method"].isin(REFERENCES)].groupby(["model", "rho"]):
-        scores = {
-            variant: pooled(some.set_index(["dataset", "request"])["score"])
-            for variant, some in rows.groupby("variant")
-        }
-        for variant in rows.loc[rows["method"] == mine, "variant"].unique():
-            above = sum(score.value > scores[variant].value for score in scores.values())
+        own = rows.loc[rows["method"] == mine, "variant"].unique()
+        if not len(own):
+            continue
+        wide, short = common(rows, ["variant"], "score")
+        left_out += short
+        scores = {str(variant): pooled(wide[variant]) for variant in wide if len(wide)}
+        for variant in filter(scores.__contains__, own):
+            above = sum(score.value > scores[variant].value + TINY for score in scores.values())
             found.append(Rank(str(model), float(str(rho)), scores[variant], above + 1, len(scores)))
-    return found
+    return found, left_out
 
 
-def _fronts(ok: pd.DataFrame, mine: str) -> list[Front]:
-    found = []
+def _fronts(ok: pd.DataFrame, mine: str) -> tuple[list[Front], list[str]]:
+    found: list[Front] = []
+    left_out: list[str] = []
     for (model, dataset), rows in ok.groupby(["model", "dataset"]):
-        points = rows.groupby(["method", "variant", "rho"], as_index=False)[["score", "ttft_s"]].agg(
-            {"score": "mean", "ttft_s": "median"}
-        )
-        full = points.loc[points["method"] == FULL_PREFILL, "ttft_s"].min()
-        for own in points[points["method"] == mine].to_dict("records"):
-            others = points[points["method"] != mine]
-            no_worse = (others["score"] >= own["score"]) & (others["ttft_s"] <= own["ttft_s"])
-            beating = others[
-                no_worse & ((others["score"] > own["score"]) | (others["ttft_s"] < own["ttft_s"]))
-            ]
-            best = beating.sort_values("score", ascending=False).to_dict("records")
-            behind = f"{best[0]['variant']} at rho {best[0]['rho']:g}" if best else None
-            speedup = float(full / own["ttft_s"])
-            found.append(Front(str(model), str(dataset), own["rho"], own["score"], speedup, behind))
-    return found
+        wide, short = common(rows, ["method", "variant", "rho"], "score")
+        left_out += short
+        times = common(rows, ["method", "variant", "rho"], "ttft_s")[0].reindex(wide.index)
+        points = {key: (float(wide[key].mean()), float(times[key].median())) for key in wide.columns}
+        full = next((ttft for key, (_, ttft) in points.items() if key[0] == FULL_PREFILL), float("nan"))
+        for key, (score, ttft) in points.items():
+            if key[0] != mine:
+                continue
+            beating = [other for other, point in points.items() if _beats(point, (score, ttft))]
+            best = max(beating, key=lambda other: points[other][0], default=None)
+            behind = None if best is None else f"{best[1]} at rho {best[2]:g}"
+            found.append(Front(str(model), str(dataset), float(key[2]), score, full / ttft, behind))
+    return found, left_out
+
+
+def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether a (score, TTFT) is no worse on both and better on one."""
+    no_worse = one[0] >= other[0] - TINY and one[1] <= other[1]
+    return no_worse and (one[0] > other[0] + TINY or one[1] < other[1])
 
 
 def _duels(ok: pd.DataFrame, mine: str) -> list[Duel]:
@@ -124,7 +146,7 @@ def _duels(ok: pd.DataFrame, mine: str) -> list[Duel]:
     for (model, dataset), rows in ok.groupby(["model", "dataset"]):
         seed = stream(str(dataset))
         for rho, own in rows[rows["method"] == mine].groupby("rho"):
-            here = own.drop_duplicates("request").set_index("request")
+            here = own.set_index("request")
             rest = rows[rows["method"] != mine]
             for other in order(rest["method"].unique()):
                 some = rest[rest["method"] == other]
@@ -143,12 +165,14 @@ def _duels(ok: pd.DataFrame, mine: str) -> list[Duel]:
 
 
 def _loads(ok: pd.DataFrame, mine: str) -> list[Load]:
+    """The whole cache of a request is what direct reuse reads of it; without that, the most any reads."""
     found = []
-    for (model, dataset), rows in ok.groupby(["model", "dataset"]):
-        whole = rows.loc[rows["method"] != FULL_PREFILL, "bytes_total"].max()
-        means = rows.groupby("method")["bytes_before_fusion"].mean()
-        for method in [mine, *(m for m in order(means.index) if m not in (mine, FULL_PREFILL))]:
-            found.append(
-                Load(str(model), str(dataset), method, float(means[method]), float(means[method] / whole))
-            )
+    for (model, dataset), rows in ok[ok["method"] != FULL_PREFILL].groupby(["model", "dataset"]):
+        reuse = rows[rows["method"] == DIRECT_REUSE]
+        whole = (reuse if len(reuse) else rows).groupby("request")["bytes_total"].max()
+        shares = rows["bytes_before_fusion"] / rows["request"].map(whole)
+        means = rows.assign(share=shares).groupby("method")[["bytes_before_fusion", "share"]].mean()
+        for method in sorted(order(means.index), key=lambda name: name != mine):
+            size, share = means["bytes_before_fusion"][method], means["share"][method]
+            found.append(Load(str(model), str(dataset), method, float(size), float(share)))
     return found

@@ -33,6 +33,10 @@ class Interval:
     high: float
     n: int
 
+    def text(self, form: str) -> str:
+        """ "0.750 [0.600, 0.900]", each number in a format such as ".3f"."""
+        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
 
 NOTHING = Interval(float("nan"), float("nan"), float("nan"), 0)
 

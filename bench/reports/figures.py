@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from bench.figures.panels import describe, spread
 from bench.reports.embed import data_uri
+from bench.reports.remarks import lost
 from bench.reports.run_view import RunView
 from bench.results.points import dataset_notes
 
@@ -44,7 +45,7 @@ def figures(run: RunView) -> list[Figure]:
     for path in run.files:
         if path.suffix in (".png", ".svg"):
             by_name.setdefault(path.stem, []).append(path)
-    notes = [f"{dataset}: {note}" for dataset, note in dataset_notes(run.info).items()]
+    notes = [f"{dataset}: {note}" for dataset, note in dataset_notes(run.info).items()] + lost(run.info)
     return [
         Figure(name, data_uri(smaller(paths)), _caption(name, run), notes, run.predicted)
         for name, paths in by_name.items()

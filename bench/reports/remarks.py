@@ -8,7 +8,7 @@ import pandas as pd
 
 from bench.figures.style import label
 from bench.reports.run_view import RunView
-from bench.results.points import POINT, alarms, dataset_notes
+from bench.results.points import POINT, alarms, answers_lost, dataset_notes
 
 SPREAD = 0.25
 """A point is called unstable where its TTFTs' quartiles lie further apart than this share of the median,"""
@@ -40,7 +40,7 @@ def remarks(run: RunView) -> list[Remark]:
     warnings = run.info.get("warnings")
     found += [Remark("warn", str(text)) for text in (warnings if isinstance(warnings, list) else [])]
     found += [Remark("warn", text) for text in _some(unstable(run.frame))]
-    found += [Remark("warn", text) for text in _datasets(run.info)]
+    found += [Remark("warn", text) for text in lost(run.info) + _short(run.info)]
     found += [Remark("note", f"{name}: {note}") for name, note in dataset_notes(run.info).items()]
     found += [Remark("warn", text) for text in _origin(run)]
     counts = run.summary["n"]
@@ -87,19 +87,22 @@ def _failures(frame: pd.DataFrame) -> list[str]:
     return found
 
 
-def _datasets(info: dict[str, Any]) -> list[str]:
+def lost(info: dict[str, Any]) -> list[str]:
+    """What truncation cost, a line for each dataset that lost answers by it."""
+    return [
+        f"{name}: truncation took the answer out of {share:.1%} of the samples"
+        for name, share in answers_lost(info).items()
+    ]
+
+
+def _short(info: dict[str, Any]) -> list[str]:
     datasets = info.get("datasets")
-    found = []
-    for name, about in datasets.items() if isinstance(datasets, dict) else ():
-        # a dataset's own findings may stand beside ours or under "source"
-        own = about.get("source") if isinstance(about, dict) else None
-        facts = (about if isinstance(about, dict) else {}) | (own if isinstance(own, dict) else {})
-        lost, short = facts.get("share_answer_lost"), facts.get("requests_short")
-        if isinstance(lost, int | float) and lost > 0:
-            found.append(f"{name}: truncation took the answer out of {lost:.1%} of the samples")
-        if isinstance(short, int | float) and short > 0:
-            found.append(f"{name}: {short:g} requests have fewer chunks than asked for")
-    return found
+    counts = {
+        name: about.get("requests_short")
+        for name, about in (datasets.items() if isinstance(datasets, dict) else ())
+        if isinstance(about, dict)
+    }
+    return [f"{name}: {n} requests have fewer chunks than asked for" for name, n in counts.items() if n]
 
 
 def _origin(run: RunView) -> list[str]:

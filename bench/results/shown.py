@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any, TypeVar
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.errors import UserError
 from bench.request import Request
 
+log = logging.getLogger(__name__)
+
+CONTEXT = 4
+"""Tokens before a token that are decoded with it."""
 PROMPTS, SELECTIONS = "prompts.jsonl", "selections.jsonl"
 
 
@@ -84,15 +88,22 @@ def prompt_of(request: Request, model: str, tokenizer: Any) -> Prompt:
 
 
 def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
-    """Each token's share of the decoded text."""
+    """Each token's share of the decoded text.
+
+    A token is decoded behind a few that came before it: alone, many tokenizers strip its leading space.
+    """
     texts: list[str] = []
-    pending: list[int] = []
-    for token in ids:
-        pending.append(token)
-        text = tokenizer.decode(pending, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        whole = not text.endswith("\ufffd") or len(pending) == 4  # a character has four bytes at most
-        texts.append(text if whole else "")
-        pending = [] if whole else pending
+    done = 0  # tokens whose text is complete
+    for at in range(len(ids)):
+        before = ids[max(0, done - CONTEXT) : done]
+        known, more = (
+            tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for some in ([*before], [*before, *ids[done : at + 1]])
+        )
+        # a character has four bytes at most; until its last one comes the text ends in a replacement
+        whole = not more.endswith("\ufffd") or at + 1 - done == 4
+        texts.append(more[len(known) :] if whole else "")
+        done = at + 1 if whole else done
     return texts
 
 
@@ -119,13 +130,13 @@ def _ranges(positions: list[int]) -> str:
 
 
 def read_prompts(run: Path) -> list[Prompt]:
-    """The prompts a run kept, the last of each request; none where it kept none. Raises `UserError`."""
+    """The prompts a run kept, the last of each request; none where it kept none."""
     found = {(p.model, p.dataset, p.request): p for p in _read(run / PROMPTS, Prompt)}
     return list(found.values())
 
 
 def read_selections(run: Path) -> list[Selection]:
-    """The selections a run kept, the last of each cell's request. Raises `UserError`."""
+    """The selections a run kept, the last of each cell's request."""
     found = {(s.cell, s.model, s.dataset, s.request): s for s in _read(run / SELECTIONS, Selection)}
     return list(found.values())
 
@@ -141,13 +152,10 @@ def _read(path: Path, kind: type[_Line]) -> list[_Line]:
         content = gzip.decompress(packed.read_bytes())
     else:
         return []
-    lines = content.splitlines()
-    if content and not content.endswith(b"\n"):  # cut short by a kill: its request is measured again
-        lines.pop()
     found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(content.splitlines(), 1):
         try:
             found.append(kind.model_validate_json(line))
-        except ValidationError as error:
-            raise UserError(f"{path}:{number}: not a {kind.__name__.lower()}; delete the file") from error
+        except ValidationError:  # cut short by a kill; the page shows this request without it
+            log.warning("%s:%d: not a %s, left out", path, number, kind.__name__.lower())
     return found

@@ -12,9 +12,11 @@ import pandas as pd
 
 from bench.figures.style import REFERENCES, order
 from bench.metrics.bootstrap import Interval, percentile_interval, resampled_means
+from bench.results.common import common
 from bench.results.points import ok_requests, stream
 
 CONTROLS = ("random_tokens", "first_tokens", "last_tokens", "oracle_deviation", "gold_evidence")
+UNKNOWN = (float("nan"), float("nan"))
 PAPER = "{}"
 """The parameters of a method's default: the paper's rule."""
 
@@ -40,13 +42,16 @@ class VariantLine:
     overtakes: Mapping[str, Interval]
 
 
-def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> list[VariantLine]:
+def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> tuple[list[VariantLine], list[str]]:
     """A line for each method and its parameters, in the order of every legend, the paper's rule first.
 
-    `frame` holds one model and one rho. Requests that a method was not measured on leave all lines, so that
-    every comparison is of the same ones.
+    `frame` holds one model and one rho. All lines are of the same requests; the second value says, a line
+    each, what was left out for lack of them (`bench.results.common`).
     """
-    scores = _common(ok_requests(frame))
+    ok = ok_requests(frame)
+    wide, left_out = common(ok, ["method", "params"], "score")
+    scores = {(str(key[0]), str(key[1])): wide[key] for key in wide.columns}
+    recalls = ok.set_index(["method", "params", "dataset", "request"])["evidence_recall"].sort_index()
     names = _names(run_info)
     lines = []
     for method in order(key[0] for key in scores):
@@ -58,11 +63,11 @@ def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> list[Vari
                 VariantLine(
                     *key, names.get(key, key[1]), pooled(scores[key]),
                     pooled(scores[key] - scores[paper]) if changed else None,
-                    _recall(frame, key),
+                    pooled(recalls[key].reindex(wide.index)).value,
                     _overtaken(scores, key) if changed else {},
                 )
             )  # fmt: skip
-    return lines
+    return lines, left_out
 
 
 def pooled(values: pd.Series) -> Interval:
@@ -73,15 +78,13 @@ def pooled(values: pd.Series) -> Interval:
     groups = [(str(dataset), some.to_numpy(dtype=np.float64)) for dataset, some in values.groupby(level=0)]
     resampled = np.mean([resampled_means(some, stream(dataset)) for dataset, some in groups], axis=0)
     value = float(np.mean([some.mean() for _, some in groups]))
-    return percentile_interval(value, resampled, len(values))
-
-
-def _common(ok: pd.DataFrame) -> dict[Which, pd.Series]:
-    """Scores by (dataset, request) of each method and its parameters, for the requests that have them all."""
-    table = ok.pivot_table(
-        index=["dataset", "request"], columns=["method", "params"], values="score"
-    ).dropna()
-    return {(str(key[0]), str(key[1])): table[key] for key in table.columns}
+    # one request of a dataset tells nothing of how requests differ
+    enough = all(len(some) > 1 for _, some in groups)
+    return (
+        percentile_interval(value, resampled, len(values))
+        if enough
+        else Interval(value, *UNKNOWN, len(values))
+    )
 
 
 def _names(run_info: Mapping[str, Any]) -> dict[Which, str]:
@@ -95,11 +98,6 @@ def _names(run_info: Mapping[str, Any]) -> dict[Which, str]:
     return found
 
 
-def _recall(frame: pd.DataFrame, key: Which) -> float:
-    rows = frame[(frame["method"] == key[0]) & (frame["params"] == key[1])]
-    return float(rows["evidence_recall"].mean())
-
-
 def _overtaken(scores: Mapping[Which, pd.Series], key: Which) -> dict[str, Interval]:
     """The methods whose order to this one the variant turns round."""
     paper = scores[key[0], PAPER]
@@ -108,6 +106,7 @@ def _overtaken(scores: Mapping[Which, pd.Series], key: Which) -> dict[str, Inter
         if other == key[0] or params != PAPER or other in (*REFERENCES, *CONTROLS):
             continue
         before, after = pooled(paper - scores[other, PAPER]), pooled(scores[key] - scores[other, PAPER])
-        if np.sign(before.value) != np.sign(after.value):
+        # means of the same scores in another order differ in their last bits
+        if np.sign(round(before.value, 9)) != np.sign(round(after.value, 9)):
             found[str(other)] = after
     return found

@@ -90,8 +90,12 @@ class RowWriter:
         """Write records to a file beside the rows, such as `timelines.jsonl`, one a line."""
         path = self.path.with_name(name)
         try:
-            with path.open("a") as file:
-                file.writelines(record.model_dump_json() + "\n" for record in records)
+            with path.open("ab+") as file:
+                if file.seek(0, os.SEEK_END):
+                    file.seek(-1, os.SEEK_END)
+                    if file.read(1) != b"\n":  # an earlier write was cut short
+                        file.write(b"\n")
+                file.writelines(record.model_dump_json().encode() + b"\n" for record in records)
         except OSError as error:
             raise disk_error(path, error) from error
 

@@ -22,6 +22,15 @@ def note(out: Path, section: str, name: str, value: Any) -> None:
     write_json(out / "run.json", described)
 
 
+def warn(out: Path, text: str) -> None:
+    """Keep what readers of the results must know, once, in run.json."""
+    described = json.loads((out / "run.json").read_text())
+    warnings = described.setdefault("warnings", [])
+    if text not in warnings:
+        warnings.append(text)
+        write_json(out / "run.json", described)
+
+
 def noted(out: Path, section: str, name: str) -> Any:
     """What was noted, or None."""
     return json.loads((out / "run.json").read_text()).get(section, {}).get(name)
@@ -61,6 +70,7 @@ def description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
         "bandwidth_units": before.get("bandwidth_units", {}),
         "calibration": before.get("calibration", {}),
         "memory": before.get("memory", {}),
+        "warnings": before.get("warnings", []),
         "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "
         + ("in memory" if the_plan.sweep.store == "memory" else "read from there for each request"),
         **here,

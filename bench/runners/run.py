@@ -27,7 +27,7 @@ from bench.results.provenance import peak_rss_bytes
 from bench.results.shown import PROMPTS, SELECTIONS, prompt_of
 from bench.results.timeline import TIMELINES
 from bench.results.writer import RowWriter, disk_error, write_json
-from bench.runners.describe import description, difference, note, noted
+from bench.runners.describe import description, difference, note, noted, warn
 from bench.runners.display import Display
 from bench.runners.estimate import Cost, Estimate, estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
@@ -184,7 +184,12 @@ def _measure_block(
     for request in block.requests:
         engine.check_length(len(request.ids) + request.max_new_tokens, f"{block.task}, request {request.id}")
     tokenizer = tokenizer_of(block.model)
-    preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, display.note)
+
+    def remark(text: str) -> None:
+        display.note(text)
+        warn(out, f"{block.model.name}, {block.task}: {text}")
+
+    preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, remark)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
     profiles = _profiles(the_plan, preparer, tokenizer, out)
     named = {

@@ -26,7 +26,7 @@ class SinksAndMatches(Method):
 
         layer = int(self.depth * (view.layers - 1))
         states = view.probe(None, last_layer=layer, fetch=[layer])
-        mass = view.attention(states, layer).index_fill(0, sinks, -1)  # chosen already
+        mass = view.attention(states, layer).cpu().index_fill(0, sinks, -1)  # chosen already
         return torch.cat((sinks, top(mass, budget - len(sinks))))
 
 
