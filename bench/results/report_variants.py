@@ -77,7 +77,7 @@ def changes(lines: list[VariantLine]) -> list[str]:
     found = []
     for line in lines:
         for other, gap in line.overtakes.items():
-            word = "above" if gap.value > 0 else "below" if gap.value < 0 else "level with"
+            word = "above" if gap.value > 0 else "below"
             sure = gap.low > 0 or gap.high < 0
             found.append(
                 f"{_name(line)} with {line.variant} is {word} {variant_label(other, other)} "

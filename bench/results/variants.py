@@ -107,6 +107,6 @@ def _overtaken(scores: Mapping[Which, pd.Series], key: Which) -> dict[str, Inter
             continue
         before, after = pooled(paper - scores[other, PAPER]), pooled(scores[key] - scores[other, PAPER])
         # means of the same scores in another order differ in their last bits
-        if np.sign(round(before.value, 9)) != np.sign(round(after.value, 9)):
+        if round(before.value, 9) * round(after.value, 9) < 0:
             found[str(other)] = after
     return found
