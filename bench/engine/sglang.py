@@ -41,7 +41,10 @@ Attend = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 def check_version() -> None:
     """Raise `UserError` where another SGLang than the supported one is installed."""
-    found = importlib.metadata.version("sglang")
+    try:
+        found = importlib.metadata.version("sglang")
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError("sglang is not installed: run `make setup`") from None
     if found != VERSION:
         raise UserError(f"sglang {found} is installed, the engine is written for {VERSION}: run `make setup`")
 
@@ -141,7 +144,12 @@ class Runtime:
         return req
 
     def allocate(self, ids: Sequence[int]) -> Slots:
-        """Give every position of the prompt a slot, as SGLang's extend does."""
+        """Give every position of the prompt a slot, as SGLang's extend does. Raises `UserError`."""
+        if len(ids) > self.pool_tokens:
+            raise UserError(
+                f"a request of {len(ids)} tokens does not fit into the KV pool of {self.pool_tokens}; "
+                "ask for fewer or smaller chunks, or use a GPU with more memory"
+            )
         ob, runner = self._ob, self.model_runner
         batch = ob.ScheduleBatch.init_new(
             reqs=[self._request(ids)],

@@ -77,6 +77,9 @@ def require_key() -> None:
     import wandb
 
     if not wandb.login(prompt=False, verify=False):
+        mode = os.environ.get("WANDB_MODE", "")
+        if mode in ("offline", "disabled", "dryrun"):  # then a key is not looked for
+            raise UserError(f"WANDB_MODE={mode} keeps W&B from the network: unset it, or use --dry-run")
         raise UserError(LOGIN)
 
 

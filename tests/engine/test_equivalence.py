@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from bench.errors import UserError
 from bench.kv import KV, Entry
 from tests._tiny import ARCHITECTURES
 
@@ -232,3 +233,9 @@ def test_decoding_stops_at_a_stop_token_and_leaves_it_out(case: Case) -> None:
     assert engine.runtime.decode([first.slots], [first.token], frozenset([stop]), 8) == [
         long[: long.index(stop)]
     ]
+
+
+def test_a_request_larger_than_the_pool_is_one_line(case: Case) -> None:
+    runtime = case.engine.runtime
+    with pytest.raises(UserError, match=f"does not fit into the KV pool of {runtime.pool_tokens}"):
+        runtime.allocate([5] * (runtime.pool_tokens + 1))
