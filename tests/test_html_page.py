@@ -135,8 +135,6 @@ def test_predicted_numbers_are_watermarked(tmp_path: Path) -> None:
         ("rows.jsonl", "", "holds no row"),
         ("rows.jsonl", '{"schema_version": 99}\n', "rows.jsonl:1"),
         ("run.json", "[1]", "expected a JSON object"),
-        ("prompts.jsonl", '{"foreign": 1}\n', "prompts.jsonl:1"),
-        ("selections.jsonl", "no json\n", "selections.jsonl:1"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_line(
@@ -150,6 +148,20 @@ def test_what_cannot_be_read_is_one_clear_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+
+
+@pytest.mark.parametrize("name", ["prompts.jsonl", "selections.jsonl"])
+@pytest.mark.parametrize("line", ['{"foreign": 1}', "no json"])
+def test_a_foreign_line_beside_the_rows_is_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, line: str
+) -> None:
+    run = shown_run(tmp_path / "run", n=2)
+    expected = data_of(write(run, out=tmp_path / "out"))["requests"]
+    with (run / name).open("a") as file:
+        file.write(line + "\n")
+    assert data_of(write(run, out=tmp_path / "out"))["requests"] == expected
+    assert f"{name}:" in caplog.text
+    assert "left out" in caplog.text
 
 
 def test_a_newer_schema_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

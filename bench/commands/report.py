@@ -1,0 +1,27 @@
+"""`qcbench report`: figures, tables and one page of finished runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.commands.arguments import last_line
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    report = commands.add_parser("report", help="figures, tables and one page (index.html) of finished runs")
+    report.add_argument("run", type=Path, nargs="+", help="run folders; claims are judged over all of them")
+    report.add_argument("--out", type=Path, help="default: reports/NAME OF THE FIRST RUN FOLDER")
+    report.set_defaults(do=_do)
+
+
+def _do(args: argparse.Namespace, console: Console) -> int:
+    from bench.reports.write import write_report
+
+    runs: list[Path] = args.run
+    last_line(write_report(runs, args.out or Path("reports") / runs[0].resolve().name, console), console)
+    return 0
