@@ -159,7 +159,8 @@ def test_a_foreign_line_beside_the_rows_is_left_out_and_said(
     expected = data_of(write(run, out=tmp_path / "out"))["requests"]
     with (run / name).open("a") as file:
         file.write(line + "\n")
-    assert data_of(write(run, out=tmp_path / "out"))["requests"] == expected
+    with caplog.at_level(logging.WARNING):  # SGLang raises the level
+        assert data_of(write(run, out=tmp_path / "out"))["requests"] == expected
     assert f"{name}:" in caplog.text
     assert "left out" in caplog.text
 
