@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import logging
 import re
 from io import StringIO
 from pathlib import Path
