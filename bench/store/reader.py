@@ -16,8 +16,9 @@ from bench.store import Part, Store
 from bench.store.buffers import Buffers
 
 BOTH: tuple[Part, ...] = ("keys", "values")
-AHEAD = 3
-"""Layers loaded ahead of the one being computed."""
+AHEAD = 6
+"""Layers loaded ahead of the one being computed: computing and loading a layer vary, and what one waited for
+the other cannot catch up with less."""
 THREADS = 4
 """Reads in flight at a time; more did not raise the rate of the disks seen."""
 READ_BYTES = 1 << 20
