@@ -15,8 +15,9 @@ def common(ok: pd.DataFrame, by: list[str], values: str) -> tuple[pd.DataFrame, 
     left out, named with that dataset; then requests that a remaining column lacks. The index keeps
     (dataset, request), the columns are those of `by`.
     """
-    wide = ok.pivot_table(index=["dataset", "request"], columns=by, values=values, dropna=False)
-    wide = wide.dropna(axis=1, how="all")
+    means = ok.groupby(["dataset", "request", *by])[values].mean()
+    # of one level the columns shall be plain values; requests that a dataset does not have are no lines
+    wide = means.unstack(by if len(by) > 1 else by[0])
     known = wide.notna().groupby(level="dataset").mean()
     short = (known < COVERAGE).any()
     left_out = [
