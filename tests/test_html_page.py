@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bench.cli import main
 from bench.reports.write import write_report
+from bench.results.reader import read_run_info
 from bench.results.report import open_run
 from tests._rows import grid, make_row, write_run
 from tests.browser._runs import HOSTILE, INFO, data_of, shown_run
@@ -32,12 +33,15 @@ def test_smoke_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(SAMPLE / "fig10-smoke"), "--out", str(out)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
     text = (out / "index.html").read_text("utf-8")
+    info = read_run_info(SAMPLE / "fig10-smoke")
     assert len(text.encode()) < 5_000_000
     assert text.count("<figure>") == 2
+    prompts = [request["prompt"] for request in data_of(out / "index.html")["requests"]]
+    assert prompts
+    assert all(prompts), "the sample keeps those of multihop, whose text is this project's"
     for part in (
         "qcbench run fig10 --profile smoke --out results/fig10-smoke", "LongBench-format, not LongBench",
-        "rows.jsonl.gz", "n = 12 requests a point", "kept no prompts",
-        "7f44baea90f6cb7ae878b66fc8df8ce4860fb9d0",
+        "rows.jsonl.gz", "n = 12 requests a point", info["git"]["commit"],
     ):  # fmt: skip
         assert part in text
     for figure in re.findall(r"<figure>.*?</figure>", text, re.DOTALL):
