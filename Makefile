@@ -67,7 +67,7 @@ check-speed: fetch ## is recomputing as cheap as its arithmetic, is loading hidd
 check-gpu: fetch ## on a GPU - equivalence, kernels and their ceilings, one Fig. 10 cell
 	$(BIN)/qcbench check gpu $(ARGS)
 
-compare: fetch ## your method beside all others, METHOD=./mine.py (after reproduce-fig10)
+compare: setup ## your method beside all others, METHOD=./mine.py (after reproduce-fig10)
 	$(BIN)/qcbench compare $(METHOD) --profile $(PROFILE) $(ARGS)
 
 clean: ## remove the environment (results, reports and the cache stay)
