@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any, ClassVar, Literal
 
@@ -31,13 +32,13 @@ class Sweep(Measure):
     def reads_scores(self) -> bool:
         return self.column == "score"
 
+    @abstractmethod
     def values(self, panel: Panel) -> dict[float, str]:
         """Canonical parameters by the swept parameter's value, rising."""
-        raise NotImplementedError
 
+    @abstractmethod
     def needs(self, values: set[float]) -> str:
         """What is short of these values, "" where nothing is."""
-        raise NotImplementedError
 
     def wanted(self, panel: Panel) -> dict[Hashable, Series]:
         bandwidth, params = chosen_bandwidth(panel, "fastest"), self.values(panel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import ClassVar, Literal
 
@@ -25,9 +26,9 @@ class _OverBandwidth(Measure):
     """The bandwidths, in `unit`, from which and to which a panel must have been measured."""
     scored: ClassVar[bool] = False
 
+    @abstractmethod
     def points(self) -> list[Point]:
         """The points whose TTFT is read, each at one ratio."""
-        raise NotImplementedError
 
     def wanted(self, panel: Panel) -> dict[Hashable, Series]:
         full = next(iter(at(panel, Point(method=FULL_PREFILL)).values()))
