@@ -11,7 +11,7 @@ from bench.kernels.attention_mass import attention_mass, whole_matrix
 from bench.kernels.place import Place
 from bench.kernels.rotate import rotate
 from bench.kernels.rows import gather_rows, scatter_rows
-from bench.kernels.selected_attention import Rows, attend_blocks, selected_attention
+from bench.kernels.selected_attention import Rows, attend_rows, selected_attention
 from bench.kernels.stitch import stitch
 from bench.kv import KV
 
@@ -81,13 +81,12 @@ def _attention(
     place: Place, rows: Rows, keys: torch.Tensor, values: torch.Tensor, limits: Ceilings
 ) -> KernelCheck:
     q, k, v, scale = _draw(len(rows), HEADS, SIZE), place.of(keys), place.of(values), SIZE**-0.5
-    exact = attend_blocks(q.float(), k.float(), v.float(), rows.blocks(torch.float32), scale)
-    blocks = rows.blocks(q.dtype)
+    exact = attend_rows(q.float(), k.float(), v.float(), rows, scale)
 
     def ours() -> torch.Tensor:
         return selected_attention(q, keys, values, place, rows, scale)
 
-    ms, reference = _ms(ours), _ms(lambda: attend_blocks(q, k, v, blocks, scale))
+    ms, reference = _ms(ours), _ms(lambda: attend_rows(q, k, v, rows, scale))
     work = 4 * HEADS * SIZE * float((rows.positions + 1).sum()) / 1e9
     error = _error(ours(), exact)
     return KernelCheck("selected attention", error, 0.02, ms, reference, work / ms, "TFLOP/s", limits.tflops)

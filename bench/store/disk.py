@@ -197,7 +197,8 @@ class DiskStore:
         if not self.direct:
             with self._lock:
                 self._warm.add(file.key)
-        strides = (header.kv_heads * header.head_size, header.head_size, 1)
+        one = header.torch_dtype.itemsize
+        strides = (header.stride // one, header.kv_heads * header.head_size, header.head_size, 1)
         found: dict[tuple[int, Part], torch.Tensor] = {}
         for extent in header.extents(layers, parts):
             size = extent.end - extent.start
@@ -209,11 +210,14 @@ class DiskStore:
             else:
                 throttle.deliver(size, partial(_read_slice, file, buffer, extent.start))
             elements = buffer.view(header.torch_dtype)
-            for layer, part, offset in extent.parts:
-                if self._due(file, layer, part):
-                    self._check(file, layer, part, buffer[offset : offset + header.part_bytes])
-                begin = elements.storage_offset() + offset // elements.itemsize
-                found[layer, part] = elements.as_strided(shape, strides, begin)  # one step, not three
+            for part, offset in extent.offsets:
+                for layer in extent.layers:
+                    if self._due(file, layer, part):
+                        at = offset + (layer - extent.layers[0]) * header.stride
+                        self._check(file, layer, part, buffer[at : at + header.part_bytes])
+                begin = elements.storage_offset() + offset // one
+                every = elements.as_strided((len(extent.layers), *shape), strides, begin)
+                found |= zip(((layer, part) for layer in extent.layers), every.unbind(), strict=True)
         return found
 
     def _due(self, file: OpenFile, layer: int, part: Part) -> bool:

@@ -41,12 +41,15 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True)
 class Extent:
-    """One contiguous read: file offsets [start, end), both whole pages, and where in it each part begins."""
+    """One contiguous read: file offsets [start, end), both whole pages, and the layers it brings.
+
+    `offsets` are where the first layer's parts begin in it, in bytes; further layers follow at the stride.
+    """
 
     start: int
     end: int
-    parts: tuple[tuple[int, Part, int], ...]
-    """(layer, part, byte offset within the extent)."""
+    layers: range
+    offsets: tuple[tuple[Part, int], ...]
 
 
 @dataclass(frozen=True)
@@ -110,20 +113,19 @@ class Header:
 
     def extents(self, layers: range, parts: Sequence[Part]) -> list[Extent]:
         """The reads that bring parts of neighbouring layers; what lies close together is one read."""
-        wanted = [(self.offset(i, p), i, p) for i in layers for p in PARTS if p in parts]
-        found: list[Extent] = []
-        run: list[tuple[int, int, Part]] = []
-        for at in wanted:
-            if run and at[0] - (run[-1][0] + self.part_bytes) > _GAP:
-                found.append(self._extent(run))
-                run = []
-            run.append(at)
-        return [*found, self._extent(run)] if run else []
+        wanted = [part for part in PARTS if part in parts]
+        if not (wanted and layers):
+            return []
+        length = self.part_bytes * (1 + (wanted[-1] != wanted[0]))
+        if self.stride - length <= _GAP:
+            return [self._extent(layers, wanted, length)]
+        return [self._extent(range(i, i + 1), wanted, length) for i in layers]
 
-    def _extent(self, run: list[tuple[int, int, Part]]) -> Extent:
-        start = run[0][0] // PAGE * PAGE
-        end = whole_pages(run[-1][0] + self.part_bytes)
-        return Extent(start, end, tuple((layer, part, offset - start) for offset, layer, part in run))
+    def _extent(self, layers: range, parts: list[Part], length: int) -> Extent:
+        """`length` is the bytes of a layer from the first part's beginning to the last one's end."""
+        begin = self.offset(layers[0], parts[0])
+        start, end = begin // PAGE * PAGE, whole_pages(self.offset(layers[-1], parts[0]) + length)
+        return Extent(start, end, layers, tuple((p, self.offset(layers[0], p) - start) for p in parts))
 
 
 def whole_pages(size: int) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -21,10 +22,9 @@ AHEAD = 6
 the other cannot catch up with less."""
 THREADS = 4
 """Reads in flight at a time; more did not raise the rate of the disks seen."""
-READ_BYTES = 1 << 20
-"""Layers of an entry that are all wanted are read together, up to this size."""
-LEAST_BYTES = 1 << 18
-"""Layers are read together up to this size even where one alone would do: it takes hardly longer."""
+READ_BYTES = 1 << 21
+"""Layers of an entry that are all wanted are read together, up to this size: a layer of 512 tokens of an 8B
+model is as large, and reads of a quarter of it reached half the rate of the disks seen."""
 SLOWED = 2
 """Layers read together for fusion under a throttle, at most: more would hold back the first of them."""
 
@@ -53,6 +53,8 @@ class _Job:
     future: Future[Tensors]
     at: list[tuple[str, int, Part]]
     buffers: list[torch.Tensor] = field(default_factory=list)
+    tensors: Tensors | None = None
+    """The future's result, once it was waited for."""
 
 
 class Reads:
@@ -97,18 +99,22 @@ class Reader:
         """Seconds spent waiting for reads."""
         self.loads: list[Load] = []
         self._jobs: dict[tuple[str, int, Part], _Job] = {}
-        self._open: list[_Job] = []
+        self._open: dict[int, list[_Job]] = {}
+        """What goes through threads, by its last layer."""
+        self._fused_to: dict[str, int] = {}
+        """For each entry, the layers that fusion has asked for: those before this one."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        under_way = [job.future for job in self._open if not job.future.cancel()]
+        jobs = [job for some in self._open.values() for job in some]
+        under_way = [job.future for job in jobs if not job.future.cancel()]
         wait(under_way)
-        for job in self._open:
+        for job in jobs:
             self.reads.buffers.give(job.buffers)
-        self._open, self._jobs = [], {}
+        self._open, self._jobs = {}, {}
 
     @property
     def asked(self) -> frozenset[tuple[str, int, Part]]:
@@ -151,10 +157,10 @@ class Reader:
         self.bytes_read += size
         job = _Job(Future(), [(key, layer, part) for layer in layers for part in parts])
         self._jobs |= dict.fromkeys(job.at, job)
-        self._open.append(job)
         if self.reads.at_hand:
             job.future.set_result(self.store.read(key, layers, parts, self.reads.buffers.take))
         else:
+            self._open.setdefault(layers[-1], []).append(job)
             job.future = self.reads.threads.submit(self._read, job, key, layers, parts, size, self.stage)
 
     def _read(
@@ -188,12 +194,14 @@ class Reader:
 
     def _arrived(self, key: str, layer: int, part: Part) -> torch.Tensor:
         """What was asked for, once it is there."""
-        future = self._jobs[key, layer, part].future
-        if not future.done():
-            began = time.perf_counter()
-            future.exception()  # waits, and leaves raising to the line below
-            self.waited += time.perf_counter() - began
-        tensor = future.result()[layer, part]
+        job = self._jobs[key, layer, part]
+        if job.tensors is None:
+            if not job.future.done():
+                began = time.perf_counter()
+                job.future.exception()  # waits, and leaves raising to the line below
+                self.waited += time.perf_counter() - began
+            job.tensors = job.future.result()
+        tensor = job.tensors[layer, part]
         if tensor.is_cuda:
             tensor.record_stream(torch.cuda.current_stream())
         return tensor
@@ -205,38 +213,41 @@ class Reader:
         return torch.cat([self.part(key, layer, part) for key in keys])
 
     def layer(self, layer: int) -> list[KV]:
-        """Keys before RoPE and values of all the request's entries at a layer, for fusion.
+        """Keys before RoPE and values of all the request's entries at a layer, for fusion: layer after layer.
 
         Loads go on for the next `AHEAD` layers meanwhile; buffers of the layers before are used again.
         """
         self._recycle(layer)
-        window = range(layer, min(self.layers, layer + 1 + (AHEAD if self.reads.overlap else 0)))
-        for one in window:
-            for key in self.entries:
-                if any((key, one, part) not in self._jobs for part in BOTH):
-                    self.want(key, range(one, min(self.layers, one + self._together(key, one))))
+        # With many layers a read, the next reads are asked for when these begin to be used.
+        ahead = max(AHEAD, *self._together.values()) if self.reads.overlap else 0
+        for one in range(layer, min(self.layers, layer + 1 + ahead)):
+            for key, together in self._together.items():
+                if self._fused_to.get(key, 0) <= one:
+                    self._fused_to[key] = min(self.layers, one + together)
+                    self.want(key, range(one, self._fused_to[key]))
         return [
             KV(self._arrived(key, layer, "keys"), self._arrived(key, layer, "values")) for key in self.entries
         ]
 
-    def _together(self, key: str, layer: int) -> int:
-        """How many layers a read for fusion brings: few large reads are faster than many small ones, but
-        the first and the last layers come in small ones, so that computing begins early and ends early."""
+    @cached_property
+    def _together(self) -> dict[str, int]:
+        """How many layers of an entry a read for fusion brings: few large reads are faster than many small
+        ones."""
         if not self.reads.overlap:
-            return 1
-        one = max(1, self.store.layer_bytes(key))
-        least, most = max(1, LEAST_BYTES // one), READ_BYTES // one
-        if self.store.throttle is not None:
-            least, most = 1, min(SLOWED, 2 * LEAST_BYTES // one)
-        return max(least, min(most, layer // 2, (self.layers - layer) // 2))
+            return dict.fromkeys(self.entries, 1)
+        most = SLOWED if self.store.throttle is not None else self.layers
+        size = self.store.layer_bytes
+        return {key: max(1, min(most, READ_BYTES // max(1, size(key)))) for key in self.entries}
 
     def _recycle(self, layer: int) -> None:
-        still = []
-        for job in self._open:
-            if not job.buffers or job.at[-1][1] >= layer or not job.future.done():
-                still.append(job)
-                continue
-            for at in job.at:  # asked for again, it would be read again
-                del self._jobs[at]
-            self.reads.buffers.give(job.buffers)
-        self._open = still
+        for last in [last for last in self._open if last < layer]:
+            still = []
+            for job in self._open.pop(last):
+                if not job.future.done():
+                    still.append(job)
+                    continue
+                for at in job.at:  # asked for again, it would be read again
+                    del self._jobs[at]
+                self.reads.buffers.give(job.buffers)
+            if still:
+                self._open[last] = still

@@ -17,7 +17,7 @@ from bench.checks.speed import Stand
 from bench.kernels.attention_mass import whole_matrix
 from bench.kernels.place import Place
 from bench.kernels.rotate import rotate
-from bench.kernels.selected_attention import Rows, attend_blocks
+from bench.kernels.selected_attention import Rows, attend_rows
 from bench.kernels.stitch import stitch
 from bench.kv import KV
 from bench.method import budget_of
@@ -91,14 +91,13 @@ def shapes() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, to
 @pytest.mark.parametrize("how", ["blocks of rows", "one mask"])
 def test_selected_attention(benchmark: Any, how: str) -> None:
     q, k, v, positions, _ = shapes()
-    blocks = Rows(positions).blocks(q.dtype)
     if how == "one mask":
         seen = torch.arange(len(k))[None, :] <= positions[:, None]
         run: Callable[[], object] = lambda: torch.nn.functional.scaled_dot_product_attention(  # noqa: E731
             *(x.movedim(0, 1)[None] for x in (q, k, v)), attn_mask=seen, scale=0.125, enable_gqa=True
         )
     else:
-        run = partial(attend_blocks, q, k, v, blocks, 0.125)
+        run = partial(attend_rows, q, k, v, Rows(positions), 0.125)
     benchmark.group = f"recompute: attention of {len(positions)} selected rows, a layer"
     benchmark.pedantic(run, rounds=10, warmup_rounds=2)
 

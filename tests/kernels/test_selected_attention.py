@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bench.kernels.selected_attention import Rows, attend_blocks
+from bench.kernels.selected_attention import Rows, attend_rows
 from tests.kernels._interpreter import WHERE, faulty, kernels, unwritten_is_nan
 
 MODULE = "triton_selected_attention"
@@ -71,7 +71,7 @@ class Inputs:
 
     def expected(self) -> torch.Tensor:
         q, k, v = self.q.float(), self.keys[self.at].float(), self.values[self.at].float()
-        return attend_blocks(q, k, v, Rows(self.positions).blocks(torch.float32), self.scale)
+        return attend_rows(q, k, v, Rows(self.positions), self.scale)
 
     def without(self, blocks: torch.Tensor) -> torch.Tensor:
         """Plain softmax over the keys of visible blocks, 0 where there are none."""

@@ -12,7 +12,7 @@ from bench.kv import Entry
 from bench.store import Part, Take
 from bench.store import reader as reader_module
 from bench.store.memory import MemoryStore
-from bench.store.reader import AHEAD, LEAST_BYTES, READ_BYTES, Reader, Reads
+from bench.store.reader import AHEAD, READ_BYTES, Reader, Reads
 
 LAYERS = 8
 
@@ -77,7 +77,6 @@ def test_layers_come_in_pieces_and_are_right(store: Remote) -> None:
 def middling(store: Remote, monkeypatch: pytest.MonkeyPatch) -> int:
     """Layers of a size at which one read may bring two of them; the bytes of one."""
     size = store.layer_bytes("a")
-    monkeypatch.setattr(reader_module, "LEAST_BYTES", size)
     monkeypatch.setattr(reader_module, "READ_BYTES", 2 * size)
     return size
 
@@ -91,21 +90,19 @@ def test_reads_of_large_layers_are_single_and_small_ones_few(
 
     def sizes(one: int) -> list[int]:
         monkeypatch.setattr(store, "layer_bytes", lambda key: one)
-        reader, layer, found = Reader(Reads(store, "cpu"), ["a"], layers), 0, []
-        while layer < layers:
-            found.append(min(reader._together("a", layer), layers - layer))
-            layer += found[-1]
-        return found
+        reader, asked = Reader(Reads(store, "cpu"), ["a"], layers), list[range]()
+        monkeypatch.setattr(reader, "_begin", lambda key, some, parts: asked.append(some))
+        monkeypatch.setattr(reader, "_arrived", lambda key, layer, part: torch.empty(0))
+        for layer in range(layers):
+            reader.layer(layer)
+            assert asked[-1].stop > layer
+        assert [i for some in asked for i in some] == [*range(layers)]
+        return [len(some) for some in asked]
 
-    assert sizes(2 << 20) == [1] * layers
-    for one in (1 << 12, 1 << 16, 1 << 18, 1 << 20):
-        least, most = max(1, LEAST_BYTES // one), READ_BYTES // one
-        assert max(sizes(one)) <= (2 if throttled else max(least, most))
-        assert throttled or all(size >= least for size in sizes(one)[:-1])
-        assert sum(sizes(one)) == layers
-    if layers > 8 and not throttled:
-        assert sizes(1 << 18)[0] == sizes(1 << 18)[-1] == 1, "computing begins early, and ends early"
-        assert len(sizes(1 << 18)) <= layers * 0.75
+    for one in (1 << 16, 1 << 18, READ_BYTES // 2, READ_BYTES, 2 * READ_BYTES):
+        found, most = sizes(one), max(1, READ_BYTES // one)
+        assert max(found) <= (min(2, most) if throttled else most)
+        assert throttled or all(size == most for size in found[:-1])
 
 
 def test_loads_run_ahead_but_not_far(store: Remote, middling: int) -> None:
