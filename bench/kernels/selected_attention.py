@@ -85,9 +85,7 @@ def selected_attention(
     return attend_rows(q, place.of(keys), place.of(values), rows, scale)
 
 
-def attend_rows(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: Rows, scale: float
-) -> torch.Tensor:
+def attend_rows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: Rows, scale: float) -> torch.Tensor:
     """The torch reference, and the CPU path: k and v [n, Hkv, D] in order of positions.
 
     Query heads that share a key-value head go through as more rows of it: larger products, same keys.
