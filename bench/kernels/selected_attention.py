@@ -95,9 +95,9 @@ def attend_rows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: Rows, s
     out = q.new_empty(*q.shape[:2], v.shape[-1])
     k, v = k.movedim(0, 1)[None], v.movedim(0, 1)[None]
     for b in rows.blocks(q.dtype, group):
-        folded = q[b.rows].unflatten(1, (heads, group)).permute(1, 2, 0, 3).reshape(1, heads, -1, size)
+        folded = q[b.rows].view(-1, heads, group, size).permute(1, 2, 0, 3).reshape(1, heads, -1, size)
         seen = F.scaled_dot_product_attention(
             folded, k[:, :, : b.keys], v[:, :, : b.keys], attn_mask=b.mask, scale=scale
         )
-        out[b.rows] = seen[0].unflatten(1, (group, -1)).permute(2, 0, 1, 3).flatten(1, 2)
+        out[b.rows] = seen[0].view(heads, group, -1, v.shape[-1]).permute(2, 0, 1, 3).flatten(1, 2)
     return out

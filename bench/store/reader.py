@@ -25,9 +25,6 @@ THREADS = 4
 READ_BYTES = 1 << 21
 """Layers of an entry that are all wanted are read together, up to this size: a layer of 512 tokens of an 8B
 model is as large, and reads of a quarter of it reached half the rate of the disks seen."""
-SLOWED = 2
-"""Layers read together for fusion under a throttle, at most: more would hold back the first of them."""
-
 Tensors = dict[tuple[int, Part], torch.Tensor]
 
 
@@ -232,12 +229,11 @@ class Reader:
     @cached_property
     def _together(self) -> dict[str, int]:
         """How many layers of an entry a read for fusion brings: few large reads are faster than many small
-        ones."""
-        if not self.reads.overlap:
+        ones, but under a throttle, where they are not, more would hold back the first of them."""
+        if not self.reads.overlap or self.store.throttle is not None:
             return dict.fromkeys(self.entries, 1)
-        most = SLOWED if self.store.throttle is not None else self.layers
         size = self.store.layer_bytes
-        return {key: max(1, min(most, READ_BYTES // max(1, size(key)))) for key in self.entries}
+        return {key: max(1, min(self.layers, READ_BYTES // max(1, size(key)))) for key in self.entries}
 
     def _recycle(self, layer: int) -> None:
         for last in [last for last in self._open if last < layer]:

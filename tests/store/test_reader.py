@@ -101,7 +101,7 @@ def test_reads_of_large_layers_are_single_and_small_ones_few(
 
     for one in (1 << 16, 1 << 18, READ_BYTES // 2, READ_BYTES, 2 * READ_BYTES):
         found, most = sizes(one), max(1, READ_BYTES // one)
-        assert max(found) <= (min(2, most) if throttled else most)
+        assert max(found) <= (1 if throttled else most)
         assert throttled or all(size == most for size in found[:-1])
 
 
