@@ -4,6 +4,7 @@ VENV ?= .venv
 PROFILE ?= smoke
 FIGURES := fig01 fig09 fig10 fig13
 ARGS ?=
+SOURCES := bench methods datasets tests docs requirements  # not a user's own files beside them
 BIN := $(VENV)/bin
 KIND := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -14,7 +15,8 @@ export GOMP_SPINCOUNT ?= 20000
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /: /' | column -t -s: 2>/dev/null || true
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo 'PROFILE=, RUN= (the run folder) and ARGS= (options of qcbench run) apply to the reproduce targets'
 
 setup: $(VENV)/.ready-$(KIND) ## make the environment in .venv (CPU or GPU, whichever is here)
 
@@ -51,8 +53,8 @@ test-fast: setup lint ## without the tests that load the default models
 	$(BIN)/python -m pytest -m "not models" $(ARGS)
 
 lint: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 
 bench: fetch ## benchmarks, saved as a baseline (nothing else should run meanwhile)

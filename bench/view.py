@@ -13,7 +13,7 @@ from bench.kv import KV, Entry, States
 from bench.method import Softmax
 from bench.request import Request
 from bench.store import Part
-from bench.store.reader import AHEAD, Reader, Reads
+from bench.store.reader import Reader, Reads
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,15 @@ class RequestView:
         last = self.layers - 1 if last_layer is None else last_layer
         reader = self.reader
         # A set of positions is small and comes first; of the whole cache a few layers are ahead at a time.
-        near = last + 1 if context != "all" else AHEAD
-        reader.ahead(keys, range(min(near, last + 1)))
+        if context == "all":
+            reader.soon(keys, 0, last + 1)
+        else:
+            reader.ahead(keys, range(last + 1))
         for layer in fetch:
             reader.ahead(self.cached.entries, range(layer, layer + 1), ("keys",))
 
         def at(layer: int) -> KV:
-            reader.ahead(keys, range(layer, min(layer + AHEAD, last) + 1))
+            reader.soon(keys, layer, last + 1)
             if context == "all":
                 return KV(self._rotated(layer), self._stitched(layer, "values"))
             here = positions if positions.ndim == 1 else positions[layer]

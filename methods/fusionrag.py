@@ -34,7 +34,9 @@ class FusionRAG(Method):
         states = view.probe(context, fetch=[last], question_only=self.question_only)
         importance = view.attention(states, last, softmax=self.softmax)
         if not self.first_chunk:  # last, for budgets that nothing else can fill
-            importance = importance.index_fill(0, torch.arange(len(request.chunks[0])), -1)
+            importance = importance.index_fill(
+                0, torch.arange(len(request.chunks[0]), device=importance.device), -1
+            )
         return top(importance, budget)
 
 

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.metrics.bootstrap import (
+    Interval,
     draws,
     mean_interval,
     median_interval,
     paired_difference,
     paired_ratio,
+    ratio_of_medians,
     resampled_medians,
 )
 
@@ -87,6 +89,24 @@ def test_ratio_of_medians_is_exact_where_one_is_twice_the_other() -> None:
 def test_ratio_of_medians_not_median_of_ratios() -> None:
     a, b = pd.Series([1.0, 4.0, 10.0]), pd.Series([1.0, 8.0, 2.0])
     assert paired_ratio(a, b).value == 4.0 / 2.0
+
+
+def test_a_ratio_over_another_ratio_knows_the_doubt_of_both() -> None:
+    rng = np.random.default_rng(0)
+    ids = [f"r{i}" for i in range(20)]
+    a, b, steady = (pd.Series(rng.lognormal(0, 0.02, 20), ids) for _ in range(3))
+    noisy = pd.Series(rng.lognormal(0, 0.3, 20), ids)
+    plain, scaled = paired_ratio(a, b), ratio_of_medians([a, noisy], [b, steady])
+    assert scaled.value == pytest.approx(plain.value * noisy.median() / steady.median())
+    assert scaled.high - scaled.low > 3 * (plain.high - plain.low)
+    alone = ratio_of_medians([a, noisy], [a, noisy])
+    assert (alone.value, alone.low, alone.high) == (1.0, 1.0, 1.0)
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    assert Interval(0.5, 0.25, 0.75, 4).text(".2f") == "0.50 [0.25, 0.75]"
+    assert mean_interval([0.5]).text("+.1f") == "+0.5"
+    assert mean_interval([]).text(".1f") == "–"
 
 
 def test_pair_without_common_requests_or_with_a_request_twice() -> None:

@@ -19,7 +19,7 @@ from tests._claims import rows_for
 from tests._rows import grid, make_row, write_run
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLES = [ROOT / "results/sample/fig10-smoke", ROOT / "results/sample/fig13-smoke"]
+SAMPLES = [ROOT / "results/sample/fig10-cpu", ROOT / "results/sample/fig13-smoke"]
 BY_ID = {claim.id: claim for claim in claims()}
 HOSTILE = "\x1b[31m[red]<script>alert(1)</script>[/red]\u202e" + "x" * 300
 

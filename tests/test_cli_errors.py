@@ -175,6 +175,9 @@ def test_a_folder_with_rows_but_no_description(wrong: Cli, small: list[object], 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "rows.jsonl").write_text("{}\n")
     assert "no run.json" in wrong(*small)
+    for content in (b"[1]", b"\xff", b"{"):
+        (tmp_path / "run" / "run.json").write_bytes(content)
+        assert "give another --out" in wrong(*small)
 
 
 def test_timelines_that_are_not_there(wrong: Cli, tmp_path: Path) -> None:
@@ -192,6 +195,9 @@ def test_timelines_that_are_not_there(wrong: Cli, tmp_path: Path) -> None:
     assert "at bandwidth 3x; recorded: 1.5x" in wrong("timeline", run, "--bandwidth", "3x")
     assert "at rho 0.5; recorded: 0.3" in wrong("timeline", run, "--rho", "0.5")
     assert "--rho" in wrong("timeline", run, "--rho", "much")
+    assert "choose another folder with --out" in wrong(
+        "timeline", run, "--out", run / "timelines.jsonl" / "below"
+    )
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["run", "timelines.jsonl"]
 
 

@@ -95,6 +95,45 @@ def test_standing(tmp_path: Path) -> None:
     assert (loads["multihop", "mine"], loads["multihop", "prophetkv"]) == (0.25, 1.0)
 
 
+def test_an_uncertain_drift_widens_the_times_and_is_said(tmp_path: Path) -> None:
+    base = folder(rows(BASE), tmp_path / "base")
+    made = rows([("full_prefill", 1.0, 0.9, 1.0), ("mine", 0.3, 0.8, 0.5)])
+    steady = standing(put_beside(base, folder(made, tmp_path / "steady"), "mine"))
+    rng = np.random.default_rng(0)
+    noisy = [
+        row.model_copy(update={"ttft_s": float(rng.lognormal(0, 0.2))})
+        if row.method == "full_prefill"
+        else row
+        for row in made
+    ]
+    beside = put_beside(base, folder(noisy, tmp_path / "noisy"), "mine")
+    speeds = [
+        next(duel.speed for duel in stands.duels if duel.other == "epic")
+        for stands in (steady, standing(beside))
+    ]
+    assert speeds[0].low == speeds[0].high
+    assert speeds[1].high - speeds[1].low > 0.05
+    console = Console(width=120, record=True)
+    show(beside, standing(beside), console)
+    text = " ".join(console.export_text().split())
+    assert f"Rows of mine: {tmp_path / 'noisy'}".replace(" ", "") in text.replace(" ", "")
+    assert "its times are multiplied by" in text
+
+
+def test_one_request_gives_no_interval_and_no_verdict(tmp_path: Path) -> None:
+    def first(made: list[Row]) -> list[Row]:
+        return [row for row in made if row.request.startswith("r0-")]
+
+    base = folder(first(rows(BASE)), tmp_path / "base")
+    own = folder(first(rows([("full_prefill", 1.0, 0.9, 1.0), ("mine", 0.3, 0.8, 0.5)])), tmp_path / "own")
+    beside = put_beside(base, own, "mine")
+    console = Console(width=120, record=True)
+    show(beside, standing(beside), console)
+    text = console.export_text()
+    assert "unknown" in text
+    assert "nan" not in text
+
+
 def test_a_point_that_another_beats_on_both_is_behind_it(tmp_path: Path) -> None:
     base = folder(rows(BASE), tmp_path / "base")
     own = folder(rows([("full_prefill", 1.0, 0.9, 1.0), ("mine", 0.3, 0.5, 0.5)]), tmp_path / "own")

@@ -143,3 +143,21 @@ def test_users_styles_do_not_depend_on_order(names: set[str], random) -> None:  
     assert styles(shuffled) == styles(names)
     assert len({style.colour for style in styles(names).values()}) == len(names)
     assert order([*shuffled, "qcfuse"])[0] == "qcfuse"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_speedup_is_cut_off(tmp_path: Path, width: int) -> None:
+    """One method reaches full prefill's quality, another, with a long name, never does."""
+    worse = [row for row in grid(n=8) if row.method in ("full_prefill", "direct_reuse", "qcfuse")]
+    never = [
+        row.model_copy(update={"method": "random_tokens", "score": 0.0})
+        for row in worse
+        if row.method == "qcfuse"
+    ]
+    out = StringIO()
+    run = write_run([*worse, *never], tmp_path, INFO)
+    write_reports(run, tmp_path / "out", Console(file=out, width=width))
+    matched = out.getvalue().split("at matched quality")[1]
+    assert "Random tokens (control)" in matched
+    assert "x [" in matched
+    assert "…" not in matched

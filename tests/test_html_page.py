@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import logging
 import re
 from io import StringIO
@@ -28,20 +29,19 @@ def write(*runs: Path, out: Path) -> Path:
     return write_report(runs, out, Console(file=StringIO(), width=100))
 
 
-def test_smoke_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sample_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["report", str(SAMPLE / "fig10-smoke"), "--out", str(out)]) == 0
+    assert main(["report", str(SAMPLE / "fig10-cpu"), "--out", str(out)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
     text = (out / "index.html").read_text("utf-8")
-    info = read_run_info(SAMPLE / "fig10-smoke")
+    info = read_run_info(SAMPLE / "fig10-cpu")
     assert len(text.encode()) < 5_000_000
     assert text.count("<figure>") == 2
-    prompts = [request["prompt"] for request in data_of(out / "index.html")["requests"]]
-    assert prompts
-    assert all(prompts), "the sample keeps those of multihop, whose text is this project's"
+    prompts = {one["dataset"] for one in data_of(out / "index.html")["requests"] if one["prompt"]}
+    assert prompts == {"multihop", "ruler/vt"}, "the others' text is not ours to pass on"
     for part in (
-        "qcbench run fig10 --profile smoke --out results/fig10-smoke", "LongBench-format, not LongBench",
-        "rows.jsonl.gz", "n = 12 requests a point", info["git"]["commit"],
+        "qcbench run fig10 --profile cpu --out results/fig10-cpu", "LongBench-format, not LongBench",
+        "rows.jsonl.gz", "n = 24 requests a point", info["git"]["commit"],
     ):  # fmt: skip
         assert part in text
     for figure in re.findall(r"<figure>.*?</figure>", text, re.DOTALL):
@@ -49,7 +49,7 @@ def test_smoke_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "rows.jsonl.gz" in figure
     link = re.search(r'href="([^"]*rows\.jsonl\.gz)"', text)
     assert link is not None
-    assert (out / link[1]).resolve() == (SAMPLE / "fig10-smoke" / "rows.jsonl.gz").resolve()
+    assert (out / link[1]).resolve() == (SAMPLE / "fig10-cpu" / "rows.jsonl.gz").resolve()
 
 
 def test_verdicts_come_first(tmp_path: Path) -> None:
@@ -214,3 +214,51 @@ def test_a_run_ends_with_the_address_of_its_page(
     assert said.splitlines()[-1] == str(out / "index.html")
     assert ("3 rows failed" in said) == bool(failed)
     assert (out / "index.html").is_file()
+
+
+def test_what_is_known_of_each_dataset_is_shown(tmp_path: Path) -> None:
+    """Prompts of one dataset alone (the others' may not be passed on): requests of both are there."""
+    run = shown_run(tmp_path / "run")
+    lines = (run / "prompts.jsonl").read_text("utf-8").splitlines()
+    (run / "prompts.jsonl").write_text(
+        "".join(f"{line}\n" for line in lines if '"multihop"' in line), "utf-8"
+    )
+    page = write(run, out=tmp_path / "out")
+    prompts = {(one["dataset"], bool(one["prompt"])) for one in data_of(page)["requests"]}
+    assert prompts == {("multihop", True), ("ruler/mq", False)}
+    assert "kept no prompts of ruler/mq:" in page.read_text("utf-8")
+
+
+def test_a_run_in_which_all_failed_has_a_page(tmp_path: Path) -> None:
+    rows = [make_row(status="failed", score=None, ttft_s=None, select_s=None, error="boom")]
+    run = write_run(rows, tmp_path / "run", {"experiment": "fig10"})
+    (run / "timelines.jsonl").write_text("")
+    assert "1 rows of qcfuse failed: boom" in write(run, out=tmp_path / "out").read_text("utf-8")
+
+
+@pytest.mark.parametrize("length", [2, 20])
+def test_an_instruction_as_long_as_the_context_is_said(tmp_path: Path, length: int) -> None:
+    run = shown_run(tmp_path / "run")
+    prompts = [json.loads(line) for line in (run / "prompts.jsonl").read_text("utf-8").splitlines()]
+    for prompt in prompts:
+        prompt["instruction"] = [" x"] * length
+    (run / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts), "utf-8")
+    out = StringIO()
+    page = write_report([run], tmp_path / "out", Console(file=out, width=100)).read_text("utf-8")
+    said = "its instruction is 83% as long as its context"  # 20 of 24 tokens
+    assert (said in page) == (length == 20)
+    assert (said in " ".join(out.getvalue().split())) == (length == 20)
+
+
+def test_a_method_measured_on_fewer_datasets_says_so(tmp_path: Path) -> None:
+    lost = {"status": "failed", "score": None, "ttft_s": None, "error": "boom"}
+    rows = [
+        row.model_copy(update=lost) if (row.method, row.dataset) == ("epic", "ruler/vt") else row
+        for row in grid(n=4)
+    ]
+    out = StringIO()
+    page = write_report(
+        [write_run(rows, tmp_path / "run", INFO)], tmp_path / "out", Console(file=out, width=100)
+    )
+    assert page.read_text("utf-8").count("on 2 of 3 datasets") == 1
+    assert "EPIC (2 of 3)" in out.getvalue()

@@ -190,6 +190,8 @@ def test_qcfuse_profile_is_recall_of_the_evidence_by_layer(preparer: Preparer, t
     kept.write_text(json.dumps({"profile": [0.125] * len(profile)}))
     assert preparer.profile(named, calibration, tmp_path) == [0.125] * len(profile), "kept"
     assert preparer.profile(named, calibration[:1], tmp_path)[0] != 0.125, "other requests, another profile"
+    moved = [replace(request, evidence=(0,)) for request in calibration]
+    assert preparer.profile(named, moved, tmp_path)[0] != 0.125, "other evidence, another profile"
 
 
 @pytest.mark.parametrize(

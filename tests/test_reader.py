@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,14 @@ def test_packed_rows_read_the_same(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(rows.read_bytes()))
     rows.unlink()
     assert read_rows(tmp_path).equals(plain)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-9], lambda b: b"no" + b[2:], lambda b: b[:40] + b"??" + b[42:]]
+)
+def test_damaged_packed_rows_are_one_clear_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    rows = write_run([make_row()], tmp_path) / "rows.jsonl"
+    (tmp_path / "rows.jsonl.gz").write_bytes(damage(gzip.compress(rows.read_bytes())))
+    rows.unlink()
+    with pytest.raises(UserError, match=r"rows\.jsonl\.gz: damaged"):
+        read_rows(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bench.cli import main
+from bench.engine.sglang import Runtime
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = "full_prefill,direct_reuse,cacheblend,epic,fusionrag,prophetkv,qcfuse,random_tokens"
@@ -119,11 +122,12 @@ def test_five_kills_leave_each_row_once_and_the_same_predictions(
 
 
 def test_a_finished_run_is_not_run_again(undisturbed: Path, tiny: Callable[[str], Path]) -> None:
-    before = (undisturbed / "rows.jsonl").read_bytes()
+    files = [undisturbed / name for name in ("rows.jsonl", "run.json", "timelines.jsonl")]
+    before = [path.read_bytes() for path in files]
     began = time.monotonic()
     assert main(command(tiny("qwen3"), undisturbed)) == 0
     assert time.monotonic() - began < 60
-    assert (undisturbed / "rows.jsonl").read_bytes() == before
+    assert [path.read_bytes() for path in files] == before, "who measured nothing leaves no trace"
 
 
 def test_a_dry_run_writes_nothing(
@@ -190,6 +194,47 @@ def test_a_failing_method_is_a_row_and_the_run_goes_on(
     assert "no_such_thing" in rows["mine"]["error"]
     assert "Traceback" in (out / "errors.log").read_text()
     assert "1 rows failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError("boom"), "failed"), (torch.OutOfMemoryError("full"), "oom")]
+)
+def test_what_fails_while_answers_are_written_fails_alone(
+    tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    error: Exception, status: str,
+) -> None:  # fmt: skip
+    argv = command(
+        tiny("qwen3"), tmp_path / "run", methods="full_prefill,epic", requests=2, datasets="multihop"
+    )
+    real, calls = Runtime.decode, []
+
+    def decode(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:  # the warm-up's is the first
+            raise error
+        return real(*args)
+
+    monkeypatch.setattr(Runtime, "decode", decode)
+    assert main(argv) == 1
+    statuses = [(row["request"], row["status"]) for row in rows_of(tmp_path / "run")]
+    assert statuses == [("multihop-0-0", status)] * 2 + [("multihop-0-1", "ok")] * 2
+
+
+def test_a_compressed_run_is_not_run_into(
+    tiny: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    argv = command(tiny("qwen3"), out, methods="full_prefill,epic", requests=1, datasets="multihop")
+    assert main(argv) == 0
+    for name in ("rows.jsonl", "prompts.jsonl"):
+        (out / f"{name}.gz").write_bytes(gzip.compress((out / name).read_bytes()))
+        (out / name).unlink()
+    capsys.readouterr()
+    assert main(argv) == 2
+    assert "holds a finished run, compressed" in capsys.readouterr().err
+    assert main([*argv, "--fresh"]) == 0
+    assert not list(out.glob("*.gz"))
+    assert main(argv) == 0
 
 
 def test_a_skipping_method_is_a_row(tiny: Callable[[str], Path], tmp_path: Path) -> None:

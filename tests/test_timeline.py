@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 from collections.abc import Callable
@@ -80,6 +81,14 @@ def test_a_request_measured_again_counts_once_and_a_torn_line_is_left_out(
         (kept,) = read_timelines(run)
     assert len(kept.timeline.layers) == 7
     assert "timelines.jsonl:3" in caplog.text
+
+
+def test_packed_timelines_read_the_same(tmp_path: Path) -> None:
+    path = write_timelines([record("qcfuse"), record("epic")], tmp_path) / "timelines.jsonl"
+    plain = read_timelines(tmp_path)
+    path.with_name("timelines.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert read_timelines(tmp_path) == plain
 
 
 def test_the_trace_is_one_that_perfetto_reads() -> None:

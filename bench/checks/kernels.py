@@ -122,9 +122,12 @@ def _stitch(place: Place, keys: torch.Tensor, values: torch.Tensor, limits: Ceil
         keys[slots] = rotate(torch.cat([kv.keys for kv in pieces]), positions, table, True)
         values[slots] = torch.cat([kv.values for kv in pieces])
 
-    reference_ms, ms = _ms(reference), _ms(ours)
+    reference_ms = _ms(reference)
+    keys[slots] = values[slots] = 0
+    ms = _ms(ours)
     cached = torch.cat([kv.keys for kv in pieces])
-    error = _error(keys[slots], rotate(cached.float(), positions, table, True))
+    exact = rotate(cached.float(), positions, table, True)
+    error = _error(keys[slots], exact) + _error(values[slots], torch.cat([kv.values for kv in pieces]))
     rate = 4 * cached.nbytes / 1e6 / ms  # keys and values, read and written
     return KernelCheck("rotate and scatter", error, 0.01, ms, reference_ms, rate, "GB/s", limits.gbytes)
 

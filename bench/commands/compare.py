@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     compare = commands.add_parser(
         "compare", help="measure a new method on a finished run's requests and put it beside all others"
     )
-    compare.add_argument("method", help="FILE.py, or NAME[param=value,...]")
+    compare.add_argument("method", help='FILE.py, or "FILE.py[param=value,...]"')
     compare.add_argument("--experiment", default="fig10")
     compare.add_argument("--profile", default="smoke", help="of the run to compare with (default: smoke)")
     compare.add_argument(
@@ -22,7 +22,11 @@ def add(commands: Any) -> None:
         type=Path,
         help="the finished run (default: results/EXPERIMENT-PROFILE, made where it is missing)",
     )
-    compare.add_argument("--out", type=Path, help="folder of the page (default: reports/compare-NAME)")
+    compare.add_argument(
+        "--out",
+        type=Path,
+        help="folder of the page (default: reports/compare-NAME, with parameters reports/compare-NAME-HASH)",
+    )
     compare.add_argument("--fresh", action="store_true", help="measure the method again, dropping its rows")
     compare.set_defaults(do=_do)
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import plugins
+from bench.errors import UserError
 
 
 def add(commands: Any) -> None:
@@ -29,7 +30,11 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         from bench.checks.show import stand_of
         from bench.reference.methods import page
 
-        args.write.write_text(page(stand_of(args.model, 2000, console), args.model))
+        text = page(stand_of(args.model, 2000, console), args.model)
+        try:
+            args.write.write_text(text)
+        except OSError as error:
+            raise UserError(f"{args.write}: {error.strerror}; give another --write") from error
         return 0
     table = Table("method", "what it recomputes", "parameters", box=None)
     for name in plugins.available("methods"):

@@ -31,6 +31,19 @@ class Beside:
     method: str
     run: RunFolder
     drift: dict[Panel, Interval]
+    full: dict[Panel, tuple[pd.Series, pd.Series]]
+    """Full prefill's TTFT by request: in the finished run, and beside the new method."""
+
+    @property
+    def scaling(self) -> list[str]:
+        """Where the method's rows are, and what was done to its times, a sentence each."""
+        found = [f"Rows of {self.method}: {', '.join(map(str, self.run.also))}; all others: {self.run.path}."]
+        for (model, dataset), d in self.drift.items():
+            found.append(
+                f"{model}, {dataset}: its times are multiplied by {d.text('.3f')}, full prefill's TTFT in "
+                "the finished run over the one measured beside it; timelines are as measured."
+            )
+        return found
 
     @property
     def unsteady(self) -> list[str]:
@@ -52,15 +65,15 @@ def put_beside(base: RunFolder, own: RunFolder, method: str) -> Beside:
     _require_one_bandwidth(base)
     mine = own.frame[own.frame["method"] == method].copy()
     _require_measured(mine, own, method)
-    drift = _drift(
-        base, own, sorted({(str(m), str(d)) for m, d in zip(mine["model"], mine["dataset"], strict=True)})
-    )
+    panels = sorted({(str(m), str(d)) for m, d in zip(mine["model"], mine["dataset"], strict=True)})
+    full = _full(base, own, panels)
+    drift = {panel: _drift(panel, *full[panel], own) for panel in panels}
     factor = [drift[str(m), str(d)].value for m, d in zip(mine["model"], mine["dataset"], strict=True)]
     for column in ("ttft_s", *PARTS, *WAITS):
         mine[column] = mine[column] * factor
     frame = pd.concat([base.frame, mine], ignore_index=True)
     info = {**base.info, "methods": [*base.info.get("methods", []), *_described(own, method)]}
-    return Beside(method, RunFolder(base.path, frame, info, also=(own.path,)), drift)
+    return Beside(method, RunFolder(base.path, frame, info, also=(own.path,)), drift, full)
 
 
 def _require_one_bandwidth(base: RunFolder) -> None:
@@ -91,26 +104,28 @@ def _require_same_requests(base: RunFolder, own: RunFolder) -> None:
     both = pd.concat([theirs, ours], axis=1, keys=["theirs", "ours"]).dropna()
     if both.empty or (both["theirs"] != both["ours"]).any():
         raise UserError(
-            f"{own.path} and {base.path} hold other requests under the same names; delete {own.path} and "
-            "compare again"
+            f"{own.path} and {base.path} hold other requests under the same names: a dataset has changed "
+            f"since. Measure {base.path} again (--fresh), or delete {own.path} where that is the older one"
         )
 
 
-def _drift(base: RunFolder, own: RunFolder, panels: list[Panel]) -> dict[Panel, Interval]:
+def _full(base: RunFolder, own: RunFolder, panels: list[Panel]) -> dict[Panel, tuple[pd.Series, pd.Series]]:
     sides = []
     for run in (base, own):
         full = ok_requests(run.frame[run.frame["method"] == FULL_PREFILL])
         sides.append({key: rows.set_index("request")["ttft_s"] for key, rows in full.groupby(PANEL)})
     before, now = sides
-    found: dict[Panel, Interval] = {}
     for model, dataset in panels:
-        where = own if (model, dataset) in before else base
-        if (model, dataset) not in before or (model, dataset) not in now:
-            raise UserError(
-                f"{where.path}: no full prefill of {model} on {dataset} was measured to compare by"
-            )
-        ratio = paired_ratio(before[model, dataset], now[model, dataset], stream(dataset))
-        if not ratio.value > 0:
-            raise UserError(f"{where.path}: no request of {dataset} has full prefill in both runs")
-        found[model, dataset] = ratio
-    return found
+        for where, side in ((base, before), (own, now)):
+            if (model, dataset) not in side:
+                raise UserError(
+                    f"{where.path}: no full prefill of {model} on {dataset} was measured to compare by"
+                )
+    return {panel: (before[panel], now[panel]) for panel in panels}
+
+
+def _drift(panel: Panel, before: pd.Series, now: pd.Series, own: RunFolder) -> Interval:
+    ratio = paired_ratio(before, now, stream(panel[1]))
+    if not ratio.value > 0:
+        raise UserError(f"{own.path}: no request of {panel[1]} has full prefill in both runs")
+    return ratio

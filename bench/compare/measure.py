@@ -15,8 +15,9 @@ from bench.errors import UserError
 from bench.experiments import Sweep, resolve
 from bench.methods import NamedMethod, method_of
 from bench.reports.write import write_page
+from bench.results.packed import kept
 from bench.results.points import FULL_PREFILL, PANEL
-from bench.results.reader import read_rows, read_run_info
+from bench.results.reader import ROWS, read_rows, read_run_info
 from bench.results.report import open_run
 from bench.results.run_folder import RunFolder
 from bench.runners.run import run
@@ -42,7 +43,7 @@ def compare(
     failed = run(sweep, own, console, fresh=fresh)
     beside = put_beside(finished, open_run(own), method.name)
     stands = standing(beside)
-    folder = out or Path("reports") / f"compare-{method.name}"
+    folder = out or Path("reports") / f"compare-{method.name}{f'-{version}' if method.params else ''}"
     page = write_page([beside.run], folder, console, section(beside, stands))
     show(beside, stands, console)
     if failed:
@@ -62,9 +63,7 @@ def _finished(base: Path, experiment: str, profile: str, console: Console) -> Ru
 
 def _is_whole(base: Path) -> bool:
     sweep = read_run_info(base).get("sweep")
-    if not isinstance(sweep, dict) or not any(
-        (base / name).is_file() for name in ("rows.jsonl", "rows.jsonl.gz")
-    ):
+    if not isinstance(sweep, dict) or kept(base / ROWS) is None:
         return False
     rows = read_rows(base)
     wanted = len(sweep["models"]) * len(sweep["datasets"]) * sweep["requests"]

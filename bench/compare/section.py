@@ -8,7 +8,7 @@ from bench.compare.beside import Beside
 from bench.compare.show import headline, warnings
 from bench.compare.standing import Standing
 from bench.figures.style import variant_label
-from bench.reports.tables import RHO, Cell, Table
+from bench.reports.tables import RHO, Cell, Table, interval, number
 
 
 def section(beside: Beside, standing: Standing) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def section(beside: Beside, standing: Standing) -> dict[str, Any]:
     rhos = sorted({duel.rho for duel in standing.duels}, key=lambda rho: abs(rho - RHO))
     return {
         "name": standing.method,
-        "sentences": headline(standing),
+        "sentences": [*headline(standing), *beside.scaling],
         "warnings": warnings(beside, standing),
         "duels": [_duels(standing, rho) for rho in rhos],
         "loads": _loads(standing),
@@ -31,7 +31,7 @@ def _duels(standing: Standing, rho: float) -> Table:
             Cell(duel.model),
             Cell(duel.dataset),
             Cell(duel.verdict),
-            Cell(f"{duel.score.value:+.3f}", f"[{duel.score.low:+.3f}, {duel.score.high:+.3f}]"),
+            Cell(number(duel.score.value, "+.3f"), interval(duel.score.low, duel.score.high, "+.3f")),
             Cell(duel.speed.text(".2f") + "x"),
             Cell(str(duel.score.n)),
         ]

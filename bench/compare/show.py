@@ -15,7 +15,7 @@ def show(beside: Beside, standing: Standing, console: Console) -> None:
     """Print where the method stands: rank, Pareto front, wins and losses by dataset, loads before fusion."""
     say = console.out
     say(f"Your method: {standing.method}", highlight=False)
-    for line in headline(standing):
+    for line in [*headline(standing), *beside.scaling]:
         console.print(line, markup=False, highlight=False)
     console.print(_duels(standing))
     console.print(_loads(standing))
@@ -40,10 +40,12 @@ def headline(standing: Standing) -> list[str]:
         f"place {rank.place} of {rank.among}"
         for rank in standing.ranks
     ]
+    several = len({rank.model for rank in standing.ranks}) > 1
     for front in standing.fronts:
+        where = f"{front.model}, {front.dataset}" if several else front.dataset
         place = "on the Pareto front" if front.behind is None else f"behind {front.behind}"
         found.append(
-            f"{front.dataset}, rho {front.rho:g}: score {front.score:.3f}, "
+            f"{where}, rho {front.rho:g}: score {front.score:.3f}, "
             f"{front.speedup:.2f}x as fast as full prefill, {place}"
         )
     return found
@@ -54,10 +56,12 @@ def _duels(standing: Standing) -> Table:
         "dataset", "rho", "against", "score", "", "time", box=None, title_justify="left",
         title="Score: yours minus the other's; time: the other's TTFT over yours; 95 % intervals",
     )  # fmt: skip
-    colours = {"better": "green", "worse": "red", "level": "default"}
+    colours = {"better": "green", "worse": "red", "level": "default", "unknown": "dim"}
+    several = len({duel.model for duel in standing.duels}) > 1
     for duel in standing.duels:
+        where = f"{duel.model}, {duel.dataset}" if several else duel.dataset
         table.add_row(
-            escape(duel.dataset), f"{duel.rho:g}", escape(variant_label(duel.other, duel.other)),
+            escape(where), f"{duel.rho:g}", escape(variant_label(duel.other, duel.other)),
             escape(duel.score.text("+.3f")), f"[{colours[duel.verdict]}]{duel.verdict}[/]",
             escape(duel.speed.text(".2f") + "x"),
         )  # fmt: skip

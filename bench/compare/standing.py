@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
 
 from bench.compare.beside import Beside
 from bench.figures.style import DIRECT_REUSE, REFERENCES, order
-from bench.metrics.bootstrap import Interval, paired_difference, paired_ratio
+from bench.metrics.bootstrap import Interval, paired_difference, ratio_of_medians
 from bench.results.common import common
 from bench.results.points import FULL_PREFILL, ok_requests, stream
 from bench.results.variants import pooled
@@ -33,7 +34,7 @@ class Duel:
     """The method beside another one on one dataset, over the same requests.
 
     `score`: its mean score minus the other's; `speed`: the other's median TTFT over its own (above 1 it is
-    faster).
+    faster), each over full prefill's in its own run, which its interval draws anew as well.
     """
 
     model: str
@@ -45,7 +46,9 @@ class Duel:
 
     @property
     def verdict(self) -> str:
-        """ "better", "worse" or "level": what the interval of the scores says."""
+        """ "better", "worse" or "level": what the interval of the scores says; "unknown" without one."""
+        if math.isnan(self.score.low):
+            return "unknown"
         return "better" if self.score.low > 0 else "worse" if self.score.high < 0 else "level"
 
 
@@ -97,7 +100,7 @@ def standing(beside: Beside) -> Standing:
     fronts, more = _fronts(ok, mine)
     missing = int((rows["status"] != "ok").sum())
     lost = list(dict.fromkeys([*left_out, *more]))
-    return Standing(mine, ranks, fronts, _duels(ok, mine), _loads(ok, mine), lost, missing)
+    return Standing(mine, ranks, fronts, _duels(ok, beside), _loads(ok, mine), lost, missing)
 
 
 def _ranks(ok: pd.DataFrame, mine: str) -> tuple[list[Rank], list[str]]:
@@ -141,10 +144,14 @@ def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return no_worse and (one[0] > other[0] + TINY or one[1] < other[1])
 
 
-def _duels(ok: pd.DataFrame, mine: str) -> list[Duel]:
-    found = []
+def _duels(ok: pd.DataFrame, beside: Beside) -> list[Duel]:
+    found, mine = [], beside.method
     for (model, dataset), rows in ok.groupby(["model", "dataset"]):
         seed = stream(str(dataset))
+        if (str(model), str(dataset)) not in beside.drift:
+            continue
+        scale = beside.drift[str(model), str(dataset)].value
+        before, now = beside.full[str(model), str(dataset)]
         for rho, own in rows[rows["method"] == mine].groupby("rho"):
             here = own.set_index("request")
             rest = rows[rows["method"] != mine]
@@ -158,7 +165,9 @@ def _duels(ok: pd.DataFrame, mine: str) -> list[Duel]:
                         Duel(
                             str(model), str(dataset), float(str(rho)), str(variant),
                             paired_difference(here["score"], there["score"], seed),
-                            paired_ratio(there["ttft_s"], here["ttft_s"], seed),
+                            ratio_of_medians(
+                                [there["ttft_s"], now], [here["ttft_s"] / scale, before], seed
+                            ),
                         )
                     )  # fmt: skip
     return found

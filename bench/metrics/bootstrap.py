@@ -8,6 +8,7 @@ holds the two against each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -34,7 +35,11 @@ class Interval:
     n: int
 
     def text(self, form: str) -> str:
-        """ "0.750 [0.600, 0.900]", each number in a format such as ".3f"."""
+        """ "0.750 [0.600, 0.900]", each number in a format such as ".3f"; "–" for what is not known."""
+        if np.isnan(self.value):
+            return "–"
+        if np.isnan(self.low):
+            return f"{self.value:{form}}"
         return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
 
@@ -109,23 +114,26 @@ def paired_ratio(a: pd.Series, b: pd.Series, seed: int = 0) -> Interval:
     ratio): it is the ratio of the two points a reader sees on the TTFT axis. Both are indexed by
     request id. Raises `ValueError` where a request id comes twice; NaN where median(b) is 0.
     """
-    left, right = paired(a, b)
-    if not len(left):
+    return ratio_of_medians([a], [b], seed)
+
+
+def ratio_of_medians(top: Sequence[pd.Series], bottom: Sequence[pd.Series], seed: int = 0) -> Interval:
+    """As `paired_ratio`, of products of medians: over the requests that all of them have."""
+    both = paired(*top, *bottom)
+    if not len(both[0]):
         return NOTHING
-    bottom = float(np.median(right))
-    value = float(np.median(left)) / bottom if bottom else float("nan")
-    return percentile_interval(
-        value, ratio(resampled_medians(left, seed), resampled_medians(right, seed)), len(left)
-    )
+    lines = [np.concatenate(([np.median(x)], resampled_medians(x, seed))) for x in both]
+    ratios = ratio(np.prod(lines[: len(top)], axis=0), np.prod(lines[len(top) :], axis=0))
+    return percentile_interval(float(ratios[0]), ratios[1:], len(both[0]))
 
 
-def paired(a: pd.Series, b: pd.Series) -> tuple[Floats, Floats]:
-    """The values of the requests known to both, in the order of their sorted ids."""
-    for series in (a, b):
-        if series.index.has_duplicates:
-            raise ValueError(f"request {series.index[series.index.duplicated()][0]!r} comes twice")
-    both = pd.DataFrame({"a": a, "b": b}).dropna().sort_index()
-    return both["a"].to_numpy(dtype=np.float64), both["b"].to_numpy(dtype=np.float64)
+def paired(*series: pd.Series) -> list[Floats]:
+    """The values of the requests known to all, in the order of their sorted ids."""
+    for one in series:
+        if one.index.has_duplicates:
+            raise ValueError(f"request {one.index[one.index.duplicated()][0]!r} comes twice")
+    both = pd.DataFrame(dict(enumerate(series))).dropna().sort_index()
+    return [both[i].to_numpy(dtype=np.float64) for i in range(len(series))]
 
 
 def ratio(top: Floats, bottom: Floats) -> Floats:

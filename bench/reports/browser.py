@@ -13,9 +13,9 @@ from bench.figures.style import order, styles
 from bench.reports.run_view import RunView
 from bench.reports.text import visible
 from bench.results.points import FULL_PREFILL, PANEL, PARTS, POINT, WAITS, dataset_notes
-from bench.results.recorded import read_timelines
+from bench.results.recorded import timelines_of
 from bench.results.shown import Prompt, Selection, read_prompts, read_selections
-from bench.results.timeline import TIMELINES, LoadSpan, Record, Timeline
+from bench.results.timeline import LoadSpan, Record, Timeline
 
 BUDGET = 2_500_000
 """Characters of JSON the browser may take of the page; requests that would pass it are left out."""
@@ -67,8 +67,7 @@ class _Source:
         for folder in (run.folder.path, *run.folder.also):
             self.prompts |= {(p.model, p.dataset, p.request): p for p in read_prompts(folder)}
             self.selections |= {_cell_key(s): s for s in read_selections(folder)}
-            recorded = read_timelines(folder) if (folder / TIMELINES).is_file() else []
-            self.timelines |= {_cell_key(r): r for r in recorded}
+            self.timelines |= {_cell_key(r): r for r in timelines_of(folder)}
         self.notes = dataset_notes(run.info)
         self.look = styles(run.frame["method"].unique())
         rows = run.frame.groupby([*PANEL, "request"], sort=False)
@@ -77,12 +76,13 @@ class _Source:
         }
 
     def panels(self) -> Iterable[list[Key]]:
-        """The requests to show, a list for each model and dataset."""
+        """The requests to show, a list for each model and dataset: those with prompts first, else a few."""
         found: dict[tuple[str, str], list[Key]] = {}
-        for key in self.prompts or self.rows:
-            if key in self.rows:
-                found.setdefault(key[:2], []).append(key)
-        return [keys if self.prompts else keys[:WITHOUT_PROMPT] for keys in found.values()]
+        for key in self.rows:
+            found.setdefault(key[:2], []).append(key)
+        prompted = {panel: [key for key in keys if key in self.prompts] for panel, keys in found.items()}
+        shown = sorted(found, key=lambda panel: not prompted[panel])
+        return [prompted[panel] or found[panel][:WITHOUT_PROMPT] for panel in shown]
 
     def request(self, key: Key) -> dict[str, Any]:
         """One request as the page's script takes it."""

@@ -13,6 +13,7 @@ from bench.reports.embed import data_uri
 from bench.reports.remarks import lost
 from bench.reports.run_view import RunView
 from bench.results.points import dataset_notes
+from bench.results.shown import long_instructions
 
 CAPTIONS = {
     "fig01": "Fig. 1: where the time to first token goes. Mean of every stage for each method.",
@@ -45,7 +46,8 @@ def figures(run: RunView) -> list[Figure]:
     for path in run.files:
         if path.suffix in (".png", ".svg"):
             by_name.setdefault(path.stem, []).append(path)
-    notes = [f"{dataset}: {note}" for dataset, note in dataset_notes(run.info).items()] + lost(run.info)
+    about = [*dataset_notes(run.info).items(), *long_instructions(run.folder.path).items()]
+    notes = [f"{dataset}: {note}" for dataset, note in about] + lost(run.info)
     return [
         Figure(name, data_uri(smaller(paths)), _caption(name, run), notes, run.predicted)
         for name, paths in by_name.items()

@@ -23,6 +23,7 @@ from bench.reports.remarks import remarks
 from bench.reports.run_view import RunView
 from bench.reports.tables import headlines, points
 from bench.reports.text import visible
+from bench.results.reader import rows_file
 
 SCRIPTS = ("dom.js", "pareto.js", "tokens.js", "stages.js", "requests.js")
 MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", INCONCLUSIVE: "≈", NOT_TESTABLE: "○", NO_DATA: "–"}
@@ -50,7 +51,9 @@ def render(
             "remarks": remarks(run), "headlines": headlines(run), "points": points(run),
             "figures": figures(run), "facts": provenance(run), "rows": _rows(run, out),
             "files": [(path.name, link(path, out)) for path in run.files],
-            "prompts": any(r["run"] == visible(run.name) and r["prompt"] for r in data["requests"]),
+            "without_prompts": sorted({
+                r["dataset"] for r in data["requests"] if r["run"] == visible(run.name) and not r["prompt"]
+            }),
         }
         for run in runs
     ]  # fmt: skip
@@ -62,7 +65,7 @@ def render(
         data=json_block(data), runs=sections, mine=mine, verdicts=verdicts, marks=MARKS,
         unjudged=(NOT_TESTABLE, NO_DATA), left_out=requests["left_out"],
         counts={name: sum(one.verdict == name for one in verdicts) for name in MARKS}, version=__version__,
-        rows_sha256=[hashlib.sha256(_rows_file(run).read_bytes()).hexdigest() for run in runs],
+        rows_sha256=[hashlib.sha256(rows_file(run.folder.path).read_bytes()).hexdigest() for run in runs],
     )  # fmt: skip
 
 
@@ -75,11 +78,6 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
 
 
-def _rows_file(run: RunView) -> Path:
-    plain = run.folder.path / "rows.jsonl"
-    return plain if plain.is_file() else run.folder.path / "rows.jsonl.gz"
-
-
 def _rows(run: RunView, out: Path) -> tuple[str, str]:
-    path = _rows_file(run)
+    path = rows_file(run.folder.path)
     return f"{run.name}/{path.name}", link(path, out)

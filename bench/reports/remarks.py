@@ -9,6 +9,7 @@ import pandas as pd
 from bench.figures.style import label
 from bench.reports.run_view import RunView
 from bench.results.points import POINT, alarms, answers_lost, dataset_notes
+from bench.results.shown import long_instructions
 
 SPREAD = 0.25
 """A point is called unstable where its TTFTs' quartiles lie further apart than this share of the median,"""
@@ -42,6 +43,8 @@ def remarks(run: RunView) -> list[Remark]:
     found += [Remark("warn", text) for text in _some(unstable(run.frame))]
     found += [Remark("warn", text) for text in lost(run.info) + _short(run.info)]
     found += [Remark("note", f"{name}: {note}") for name, note in dataset_notes(run.info).items()]
+    long = long_instructions(run.folder.path)
+    found += [Remark("warn", f"{name}: {note}.") for name, note in long.items()]
     found += [Remark("warn", text) for text in _origin(run)]
     counts = run.summary["n"]
     if 0 < counts.max() < FEW:

@@ -106,7 +106,7 @@ def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
         for (variant, params), some in shown[shown["method"] == method].groupby(["variant", "params"]):
             at = {str(one["dataset"]): one for one in some.to_dict("records")}
             cells = [Cell(run.labels[method, str(params)])]
-            cells.append(_matched(by_variant.get(str(variant)), method))
+            cells.append(_matched(by_variant.get(str(variant)), method, len(datasets)))
             cells += [_score(at.get(name)) for name in datasets]
             lines.append(cells)
     metrics = summary.drop_duplicates("dataset").set_index("dataset")["metric"]
@@ -121,10 +121,12 @@ def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
     return Table(f"{model}", note, columns, lines)
 
 
-def _matched(line: dict[Any, Any] | None, method: str) -> Cell:
+def _matched(line: dict[Any, Any] | None, method: str, datasets: int) -> Cell:
     if line is None:
         return Cell("1x" if method == "full_prefill" else "–")
     share = f"{line['reached_share']:.0%} of draws"
+    if line["n_panels"] < datasets:
+        share += f", on {line['n_panels']} of {datasets} datasets"
     if not line["reached"]:
         return Cell("not reached", share)
     if line["n"] < 2:

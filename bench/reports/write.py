@@ -30,7 +30,8 @@ def write_report(runs: Sequence[Path], out: Path, console: Console) -> Path:
 def write_page(
     folders: Sequence[RunFolder], out: Path, console: Console, opening: dict[str, Any] | None = None
 ) -> Path:
-    """As `write_report`, of runs that were read. The page opens with `opening` (`bench.compare.section`)."""
+    """As `write_report`, of runs that were read. The page opens with `opening` (`bench.compare.section`), if
+    there is one, in place of the claims: those are on the finished run's own page."""
     names = _names([folder.path.resolve() for folder in folders])
     targets = [out if len(names) == 1 else out / name for name in names]
     try:
@@ -42,7 +43,8 @@ def write_page(
         RunView(folder, name, write_figures(folder, target, console))
         for folder, name, target in zip(folders, names, targets, strict=True)
     ]
-    page, text = out / "index.html", render(views, judge(folders), out, opening)
+    verdicts = judge(folders) if opening is None else []
+    page, text = out / "index.html", render(views, verdicts, out, opening)
     try:
         write_atomically(page, text)
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 from pathlib import Path
@@ -12,9 +11,20 @@ import pandas as pd
 from pydantic import ValidationError
 
 from bench.errors import UserError
+from bench.results.packed import content, kept
 from bench.results.schema import SCHEMA_VERSION, Row
 
 log = logging.getLogger(__name__)
+
+ROWS = "rows.jsonl"
+
+
+def rows_file(run: Path) -> Path:
+    """The file that holds a run's rows, plain or compressed. Raises `UserError` where there is none."""
+    path = kept(run / ROWS)
+    if path is None:
+        raise UserError(f"{run / ROWS}: no such file; give the folder of a run, the one that holds {ROWS}")
+    return path
 
 
 def read_rows(run: Path) -> pd.DataFrame:
@@ -27,14 +37,8 @@ def read_rows(run: Path) -> pd.DataFrame:
     Raises `UserError` where the file is missing, a line is malformed, or its schema version is
     not `SCHEMA_VERSION`.
     """
-    path, packed = run / "rows.jsonl", run / "rows.jsonl.gz"
-    if path.is_file():
-        content = path.read_bytes()
-    elif packed.is_file():
-        path, content = packed, gzip.decompress(packed.read_bytes())
-    else:
-        raise UserError(f"{path}: no such file; give the folder of a run, the one that holds rows.jsonl")
-    lines = content.split(b"\n")
+    path = rows_file(run)
+    lines = content(path).split(b"\n")
     records: list[dict[str, Any]] = []
     torn: int | None = None
     for number, line in enumerate(lines, start=1):

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from bench.bandwidth import Bandwidth
 from bench.errors import UserError
 from bench.figures.style import DIRECT_REUSE, order, variant_label
+from bench.results.packed import content, kept
 from bench.results.points import FULL_PREFILL
 from bench.results.timeline import TIMELINES, Record
 
@@ -32,24 +33,32 @@ class Wanted:
 
 
 def read_timelines(run: Path) -> list[Record]:
+    """As `timelines_of`. Raises `UserError` where there is no file, or no timeline in it."""
+    path = kept(run / TIMELINES)
+    if path is None:
+        raise UserError(
+            f"{run / TIMELINES}: no such file; a run writes it where its experiment keeps timelines"
+        )
+    found = timelines_of(run)
+    if not found:
+        raise UserError(f"{path}: holds no timeline")
+    return found
+
+
+def timelines_of(run: Path) -> list[Record]:
     """The timelines of a run, in the order they were written; of a cell's request the last one.
 
-    A line that a kill cut short is left out with a warning: its request is measured again. Raises
-    `UserError` where there is no file, or no timeline in it.
+    A line that a kill cut short is left out with a warning: its request is measured again.
     """
-    path = run / TIMELINES
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; a run writes it where its experiment keeps timelines")
+    path = kept(run / TIMELINES)
     found: dict[tuple[str, str, str, str], Record] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(content(path).splitlines() if path else [], 1):
         try:
             record = Record.model_validate_json(line)
         except ValidationError:
             log.warning("%s:%d: not a timeline, left out", path, number)
             continue
         found[record.cell, record.model, record.dataset, record.request] = record
-    if not found:
-        raise UserError(f"{path}: holds no timeline")
     return list(found.values())
 
 

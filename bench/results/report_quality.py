@@ -9,6 +9,7 @@ from rich.console import Console
 from bench.figures import fig10, fig11
 from bench.results.all_metrics import write_metrics_csv
 from bench.results.run_folder import RunFolder
+from bench.results.shown import long_instructions
 from bench.results.summary import summarise, write_summary_csv
 from bench.results.table import print_table
 
@@ -17,6 +18,8 @@ def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
     """Write fig10 and fig11 (png, svg), summary.csv and metrics.csv into `out`, print the table."""
     summary = summarise(run.frame)
     print_table(run.frame, run.info, console, summary)
+    for dataset, note in long_instructions(run.path).items():
+        console.print(f"{dataset}: {note}", markup=False)
     return [
         *fig10.plot(run.frame, run.info, out, summary),
         *fig11.plot(run.frame, run.info, out),

@@ -11,6 +11,7 @@ from bench.results.recorded import Wanted, choose, read_timelines, title
 from bench.results.report_stages import write_stages
 from bench.results.run_folder import RunFolder
 from bench.results.trace import write_trace
+from bench.results.writer import disk_error
 
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
@@ -22,9 +23,13 @@ def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
 def write_timeline(run: Path, wanted: Wanted, out: Path, console: Console, name: str = "") -> list[Path]:
     """Write NAME.png, NAME.svg and NAME.trace.json into `out`, NAME being "timeline-" and the request's id.
 
-    Raises `UserError` where the run has no such timeline.
+    Raises `UserError` where the run has no such timeline, or `out` cannot be made.
     """
     records = choose(read_timelines(run), wanted)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(out, error) from error
     name = name or f"timeline-{records[0].request.replace('/', '-')}"
     paths = [*timeline.plot(records, out, name), write_trace(records, out / f"{name}.trace.json")]
     console.print(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,9 +12,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.request import Request
+from bench.results.packed import content, kept
 
 log = logging.getLogger(__name__)
 
+LONG = 0.25
+"""An instruction is worth a word where it is longer than this share of the context."""
 CONTEXT = 4
 """Tokens before a token that are decoded with it."""
 PROMPTS, SELECTIONS = "prompts.jsonl", "selections.jsonl"
@@ -135,6 +137,20 @@ def read_prompts(run: Path) -> list[Prompt]:
     return list(found.values())
 
 
+def long_instructions(run: Path) -> dict[str, str]:
+    """A caveat for each dataset whose instruction is long beside its context, from the prompts a run kept."""
+    shares: dict[str, list[float]] = {}
+    for prompt in read_prompts(run):
+        shares.setdefault(prompt.dataset, []).append(len(prompt.instruction) / max(1, len(prompt.context)))
+    means = {dataset: sum(some) / len(some) for dataset, some in shares.items()}
+    return {
+        dataset: f"its instruction is {share:.0%} as long as its context. Every method but full prefill "
+        "takes it from the cache, so that speed-ups here are partly those of prefix caching"
+        for dataset, share in means.items()
+        if share > LONG
+    }
+
+
 def read_selections(run: Path) -> list[Selection]:
     """The selections a run kept, the last of each cell's request."""
     found = {(s.cell, s.model, s.dataset, s.request): s for s in _read(run / SELECTIONS, Selection)}
@@ -145,17 +161,13 @@ _Line = TypeVar("_Line", Prompt, Selection)
 
 
 def _read(path: Path, kind: type[_Line]) -> list[_Line]:
-    packed = path.with_name(path.name + ".gz")
-    if path.is_file():
-        content = path.read_bytes()
-    elif packed.is_file():
-        content = gzip.decompress(packed.read_bytes())
-    else:
+    there = kept(path)
+    if there is None:
         return []
     found = []
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content(there).splitlines(), 1):
         try:
             found.append(kind.model_validate_json(line))
         except ValidationError:  # cut short by a kill; the page shows this request without it
-            log.warning("%s:%d: not a %s, left out", path, number, kind.__name__.lower())
+            log.warning("%s:%d: not a %s, left out", there, number, kind.__name__.lower())
     return found

@@ -40,7 +40,7 @@ def print_table(
     console.print(
         "Score: mean. TTFT: median. Speed-up: full prefill's median TTFT / the method's, same requests. "
         "[ ]: 95 % interval over requests; n.r. where that bound does not reach the quality. "
-        "(%): share of bootstrap draws that reach it.",
+        "(%): share of bootstrap draws that reach it. (2 of 3): on so many of the datasets.",
         style="dim",
         markup=False,
     )
@@ -67,7 +67,7 @@ def _matched(matched: pd.DataFrame, model: str, datasets: list[str], width: int)
     over = "all models" if not model else "all datasets"
     title = f"{escape(model) or 'All models'}: speed-up over full prefill at matched quality (within 0.01)"
     table = Table(title=title, title_justify="left")
-    table.add_column("method", no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column("method", no_wrap=True, overflow="ellipsis", max_width=32)
     scope = matched[(matched["model"] == model) & (matched["scope"] != "dataset")]
     single = matched[(matched["model"] == model) & (matched["scope"] == "dataset")]
     # one line for each (method, dataset) where the columns would not fit side by side
@@ -82,10 +82,12 @@ def _matched(matched: pd.DataFrame, model: str, datasets: list[str], width: int)
             pooled = scope[scope["variant"] == variant].to_dict("records")
             own = single[single["variant"] == variant].to_dict("records")
             lines = {over: pooled[0]} | {str(line["dataset"]): line for line in own}
+            if model and pooled[0]["n_panels"] < len(datasets):
+                label += f" ({pooled[0]['n_panels']} of {len(datasets)})"
             if fits:
                 table.add_row(label, *(_speedup(lines.get(name)) for name in names))
             elif not any(line["reached_share"] for line in lines.values()):
-                table.add_row(label, f"{over}, each of them", _speedup(pooled[0]))
+                table.add_row(label, f"{over} and each", _speedup(pooled[0]))
                 table.add_section()
             else:
                 for name in names:

@@ -88,6 +88,8 @@ class RowWriter:
 
     def append_beside(self, name: str, records: Sequence[BaseModel]) -> None:
         """Write records to a file beside the rows, such as `timelines.jsonl`, one a line."""
+        if not records:
+            return
         path = self.path.with_name(name)
         try:
             with path.open("ab+") as file:

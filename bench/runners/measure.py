@@ -61,7 +61,8 @@ def measure(
             positions = _checked(method.select(request, view, budget), request, budget, narrow is not None)
             engine.runtime.synchronize()
             selected, reader = time.perf_counter(), view.reader
-            before, waited, reader.stage = reader.bytes_read, reader.waited, "fuse"
+            before, waited = reader.bytes_read, reader.waited
+            reader.begin_fusion()
             skip, mask = len(request.prefix), cast(Mask, method.mask)
             first = engine.fuse(
                 request.ids, skip + request.context_tokens, reader, positions, skip, narrow, mask

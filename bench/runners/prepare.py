@@ -143,7 +143,7 @@ class Preparer:
         method's identity and the requests.
         """
         parts = [self.revision, str(self.engine.dtype), self.chunk_prefix, method.identity]
-        parts += [request.sha256 for request in calibration]
+        parts += [f"{request.sha256} {request.evidence} {request.question}" for request in calibration]
         path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}.json"
         if path.exists():
             kept: list[float] = json.loads(path.read_text())["profile"]

@@ -23,18 +23,21 @@ from bench.experiments import Sweep
 from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
+from bench.results.packed import kept
 from bench.results.provenance import peak_rss_bytes
+from bench.results.reader import ROWS, read_run_info
 from bench.results.shown import PROMPTS, SELECTIONS, prompt_of
 from bench.results.timeline import TIMELINES
 from bench.results.writer import RowWriter, disk_error, write_json
 from bench.runners.describe import description, difference, note, noted, warn
 from bench.runners.display import Display
-from bench.runners.estimate import Cost, Estimate, estimate
+from bench.runners.dry_run import show_estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
 from bench.runners.precision import faster_dtype
 from bench.runners.prepare import Preparer
 from bench.runners.storage import bandwidth_unit, kernel_throttle_of, store_of
 from bench.runners.unit import BATCH, Bench
+from bench.store.buffers import Buffers
 from bench.store.kernel_throttle import KernelThrottle
 from bench.store.reader import Reads
 
@@ -121,30 +124,40 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
             "give another --out, or --fresh to start over"
         )
     if dry:
-        _show(estimate_of(the_plan), the_plan, console)
+        show_estimate(the_plan, console)
         return 0
     try:
         out.mkdir(parents=True, exist_ok=True)
         if fresh:
-            for name in ("rows.jsonl", TIMELINES, SELECTIONS, PROMPTS):
+            for name in (ROWS, TIMELINES, SELECTIONS, PROMPTS):
                 (out / name).unlink(missing_ok=True)
+                (out / f"{name}.gz").unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(out, error) from error
-    write_json(out / "run.json", description(the_plan, before))
     expected = {(b.model.name, b.task): len(b.cells) for b in the_plan.blocks}
-    writer = RowWriter(out / "rows.jsonl", expected)
-    try:
-        return _measure(the_plan, writer, out, console)
-    finally:
-        writer.close()
-        note(out, "memory", "peak_rss_bytes", peak_rss_bytes())
+    with contextlib.closing(RowWriter(out / ROWS, expected)) as writer:
+        left = _left(the_plan, writer)
+        if before and not any(todo for _, todo in left):  # run.json tells of those who measured
+            return _measure(the_plan, left, writer, out, console)
+        write_json(out / "run.json", description(the_plan, before))
+        try:
+            return _measure(the_plan, left, writer, out, console)
+        finally:
+            note(out, "memory", "peak_rss_bytes", peak_rss_bytes())
 
 
-def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> int:
-    left = [
+Left = list[tuple[Block, list[Request]]]
+"""What is to be measured of each block."""
+
+
+def _left(the_plan: Plan, writer: RowWriter) -> Left:
+    return [
         (b, [r for r in b.requests if (b.model.name, b.task, r.id) not in writer.done])
         for b in the_plan.blocks
     ]
+
+
+def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: Console) -> int:
     totals: dict[str, int] = {}
     for block in the_plan.blocks:
         for cell in block.cells:
@@ -152,6 +165,7 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
     failed = sum(row.status in ("failed", "oom") for row in writer.rows)
     engine: Engine | None = None
     loaded: ModelRef | None = None
+    buffers: Buffers | None = None
     with contextlib.ExitStack() as stack:
         kernel = kernel_throttle_of(the_plan.sweep, out)
         if kernel is not None:
@@ -169,7 +183,9 @@ def _measure(the_plan: Plan, writer: RowWriter, out: Path, console: Console) -> 
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
             store = store_of(the_plan.sweep, block.model, the_plan.dtype, out)
-            with contextlib.closing(Reads(store, engine.device, the_plan.sweep.overlap)) as reads:
+            if buffers is None:
+                buffers = Buffers(pinned=engine.device == "cuda")
+            with contextlib.closing(Reads(store, engine.device, the_plan.sweep.overlap, buffers)) as reads:
                 failed += _measure_block(
                     the_plan, block, todo, engine, writer, display, out, reads, kernel, cold=cold
                 )
@@ -278,38 +294,14 @@ def _pool_tokens(blocks: list[Block]) -> int:
 
 
 def _earlier(out: Path) -> dict[str, Any]:
-    path = out / "run.json"
-    if not path.exists():
-        if (out / "rows.jsonl").exists():
-            raise UserError(f"{out} has rows.jsonl but no run.json; give another --out")
-        return {}
+    """run.json of the run to go on with; empty where there is none. Raises `UserError`."""
+    rows = kept(out / ROWS)
+    if rows is not None and rows.suffix == ".gz":
+        raise UserError(f"{out} holds a finished run, compressed; give another --out, or --fresh")
     try:
-        described: dict[str, Any] = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: not JSON ({error}); give another --out") from error
+        described = read_run_info(out)
+    except UserError as error:
+        raise UserError(f"{error}; give another --out") from error
+    if rows is not None and not described:
+        raise UserError(f"{out} has {ROWS} but no run.json; give another --out")
     return described
-
-
-def estimate_of(the_plan: Plan) -> Estimate:
-    """The cost of a whole run, from its counts and a short measurement of this machine."""
-    blocks = [
-        Cost(b.model.path, [len(r.ids) for r in b.requests], b.cells, b.requests[0].max_new_tokens,
-             sum({chunk: len(chunk) for r in b.requests for chunk in r.chunks}.values()))
-        for b in the_plan.blocks
-    ]  # fmt: skip
-    return estimate(blocks, the_plan.dtype, on_disk=the_plan.sweep.store == "disk")
-
-
-def _show(cost: Estimate, the_plan: Plan, console: Console) -> None:
-    cells = sum(len(b.cells) for b in the_plan.blocks)
-    requests = sum(len(b.cells) * len(b.requests) for b in the_plan.blocks)
-    for block in the_plan.blocks:
-        tokens = [len(r.ids) for r in block.requests]
-        console.print(
-            f"{block.model.name} x {block.task}: {len(block.cells)} cells, {len(block.requests)} requests "
-            f"of {min(tokens)} to {max(tokens)} tokens", highlight=False,
-        )  # fmt: skip
-    console.print(
-        f"{cells} cells, {requests} measured requests, {the_plan.dtype}; "
-        f"about {cost.disk_mb:.0f} MB on disk, about {cost.minutes:.0f} minutes here", highlight=False,
-    )  # fmt: skip

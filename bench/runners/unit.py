@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from bench.engine.engine import Engine
+from bench.errors import UserError
 from bench.metrics import METRICS
 from bench.metrics.conduct import is_echo, is_empty
 from bench.request import Request
@@ -85,13 +86,19 @@ class Bench:
             if why is not None:
                 return self._row(request, cell, status="skipped", error=why)
             return self.preparer.intact(partial(self._once, request, cell))
-        except torch.OutOfMemoryError as error:
+        except UserError:  # a full disk, say: nothing of the method's, and measured again on resuming
+            raise
+        except Exception as error:  # a cell may fail, the run goes on
+            return self._failed(request, cell, error)
+
+    def _failed(self, request: Request, cell: Cell, error: Exception) -> Row:
+        """The row of a cell that raised; the traceback is kept."""
+        if isinstance(error, torch.OutOfMemoryError):
             return self._row(request, cell, status="oom", error=str(error).splitlines()[0])
-        except Exception as error:  # a cell may fail, the run goes on; the traceback is kept
-            with self.log.open("a") as log:
-                log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
-                log.write(traceback.format_exc() + "\n")
-            return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")
+        with self.log.open("a") as log:
+            log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
+            log.write("".join(traceback.format_exception(error)) + "\n")
+        return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")
 
     def _once(self, request: Request, cell: Cell) -> Measured:
         cached = self.preparer.caches(request, cell.method)
@@ -103,6 +110,7 @@ class Bench:
         method = cell.method.method
         if self.kernel is not None:
             self.kernel.limit(rate)
+            self.reads.kernel_slows = rate is not None
         try:
             return measure(self.engine, self.reads, request, method, cell.rho, cached, profile, throttle)
         finally:
@@ -110,14 +118,18 @@ class Bench:
                 self.kernel.limit(None)
 
     def _decode(self, request: Request, running: list[tuple[Cell, Measured]]) -> list[Row]:
-        """Greedy decoding to the end of the answer; frees the pool."""
+        """Greedy decoding to the end of the answer; frees the pool. Where it fails, so do its cells."""
         if not running:
             return []
         firsts = [measured.first for _, measured in running]
-        out = self.engine.runtime.decode(
-            [f.slots for f in firsts], [f.token for f in firsts], self.stop, request.max_new_tokens
-        )
-        self.engine.runtime.clear()
+        try:
+            out = self.engine.runtime.decode(
+                [f.slots for f in firsts], [f.token for f in firsts], self.stop, request.max_new_tokens
+            )
+        except Exception as error:  # out of memory, say: other requests may fit
+            return [self._failed(request, cell, error) for cell, _ in running]
+        finally:
+            self.engine.runtime.clear()
         rows = []
         prompt = self.preparer.tokenizer.decode(request.ids, skip_special_tokens=True)
         for (cell, measured), ids in zip(running, out, strict=True):

@@ -87,7 +87,7 @@ class DiskStore:
 
     def positions(self, key: str) -> torch.Tensor:
         """Chunk-local positions [n]."""
-        return self._file(key).header.position_tensor()
+        return self._file(key).header.position_tensor
 
     def header(self, key: str) -> Header:
         """What an entry's file says of itself. Raises `DamagedEntry`."""
@@ -123,6 +123,7 @@ class DiskStore:
             files = [self._file(key) for key in keys]
             for file in files:
                 self._check_all(file)
+                _ = file.header.position_tensor  # decoded here, not while a request waits
             yield
             del files  # only now may they close
         finally:

@@ -7,6 +7,7 @@ separated by commas).
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import torch
@@ -75,6 +76,8 @@ def import_entry(path: Path, folder: Path) -> str:
             about: dict[str, str] = file.metadata() or {}
             entry = Entry(*(file.get_tensor(name) for name in ("keys", "values", "positions")))
         key, model, expected = about["key"], about["model"], about["checksum"]
+        if not re.fullmatch(r"[\w-]+", key, re.ASCII):  # it becomes a file's name
+            raise ValueError(f"{key!r} is no key")
         header = describe(key, model, entry)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise UserError(f"{path} is not an exported entry: {error}; export it again") from error

@@ -104,8 +104,9 @@ class Header:
         """The checksum a part must have."""
         return self.sums[layer][part == "values"]
 
+    @cached_property
     def position_tensor(self) -> torch.Tensor:
-        """Chunk-local positions [n] int64, or [layers, n]."""
+        """Chunk-local positions [n] int64, or [layers, n]; not to be written to."""
         at = torch.tensor(
             [p for first, many in self.positions for p in range(first, first + many)], dtype=torch.int64
         )

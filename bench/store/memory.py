@@ -29,8 +29,11 @@ class MemoryStore:
         return key in self._entries
 
     def put(self, key: str, entry: Entry) -> None:
-        """Keep an entry."""
-        self._entries[key] = Entry(entry.keys.cpu(), entry.values.cpu(), entry.positions.cpu())
+        """Keep an entry, pinned where a GPU copies from it."""
+        parts = [entry.keys.cpu(), entry.values.cpu(), entry.positions.cpu()]
+        if torch.cuda.is_available():
+            parts = [part.pin_memory() for part in parts]
+        self._entries[key] = Entry(*parts)
 
     def _entry(self, key: str) -> Entry:
         try:

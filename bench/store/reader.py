@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 import torch
@@ -25,6 +24,10 @@ THREADS = 4
 READ_BYTES = 1 << 21
 """Layers of an entry that are all wanted are read together, up to this size: a layer of 512 tokens of an 8B
 model is as large, and reads of a quarter of it reached half the rate of the disks seen."""
+SLOWED_BYTES = 1 << 16
+"""The same under a throttle, where large reads are no faster and would hold back their first layer: only
+layers so small that whole pages would be mostly padding go together."""
+
 Tensors = dict[tuple[int, Part], torch.Tensor]
 
 
@@ -61,9 +64,14 @@ class Reads:
     reading ahead is worth. What lies in host memory already, unthrottled, is not sent through threads.
     """
 
-    def __init__(self, store: Store, device: str, overlap: bool = True) -> None:
+    def __init__(
+        self, store: Store, device: str, overlap: bool = True, buffers: Buffers | None = None
+    ) -> None:
+        """`buffers` may be those of earlier reads, so that they are made and touched once."""
         self.store, self.device, self.overlap = store, device, overlap
-        self.buffers = Buffers(pinned=device == "cuda")
+        self.buffers = Buffers(pinned=device == "cuda") if buffers is None else buffers
+        self.kernel_slows = False
+        """Whether the kernel slows reads, in place of the store's own throttle."""
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="read")
         self.copies: torch.cuda.Stream | None = None
         if device == "cuda":
@@ -73,6 +81,11 @@ class Reads:
     def at_hand(self) -> bool:
         """Nothing to wait for: tensors in host memory that are computed on there."""
         return self.store.tier == "memory" and self.store.throttle is None and self.device == "cpu"
+
+    @property
+    def slowed(self) -> bool:
+        """Whether reads are made slower than the device is."""
+        return self.kernel_slows or self.store.throttle is not None
 
     def close(self) -> None:
         """End the threads."""
@@ -98,8 +111,7 @@ class Reader:
         self._jobs: dict[tuple[str, int, Part], _Job] = {}
         self._open: dict[int, list[_Job]] = {}
         """What goes through threads, by its last layer."""
-        self._fused_to: dict[str, int] = {}
-        """For each entry, the layers that fusion has asked for: those before this one."""
+        self._groups: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Reader:
@@ -125,15 +137,38 @@ class Reader:
         for some, missing in self._missing(key, layers, parts):
             self._begin(key, some, missing)
 
-    def ahead(self, keys: Sequence[str], layers: range, parts: Sequence[Part] = BOTH) -> None:
-        """As `want` for several entries, in the order of layers; nothing where reading ahead is off."""
+    def ahead(
+        self, keys: Sequence[str], layers: range, parts: Sequence[Part] = BOTH, until: int | None = None
+    ) -> None:
+        """As `want` for several entries, in the order of layers; nothing where reading ahead is off.
+
+        Neighbouring layers are read together (`_group`), also beyond `layers` but not from `until` on.
+        """
         if not self.reads.overlap:
             return
-        group = {key: max(1, READ_BYTES // max(1, self.store.layer_bytes(key))) for key in set(keys)}
+        stop = layers.stop if until is None else until
         for layer in layers:
             for key in keys:
-                if (layer - layers.start) % group[key] == 0:
-                    self.want(key, range(layer, min(layers.stop, layer + group[key])), parts)
+                if any((key, layer, part) not in self._jobs for part in parts):
+                    self.want(key, range(layer, min(stop, layer + self._group(key))), parts)
+
+    def soon(self, keys: Sequence[str], layer: int, stop: int) -> None:
+        """Read on for who uses layer after layer up to `stop` and is at `layer`: `AHEAD` layers, or, where
+        a read brings more, the next read of each entry."""
+        far = max([AHEAD, *map(self._group, keys)])
+        self.ahead(keys, range(layer, min(stop, layer + 1 + far)), until=stop)
+
+    def begin_fusion(self) -> None:
+        """The positions are known: the first layers' reads begin, before the layers themselves."""
+        self.stage = "fuse"
+        self.soon(self.entries, 0, self.layers)
+
+    def _group(self, key: str) -> int:
+        """How many neighbouring layers of an entry are read together."""
+        if key not in self._groups:
+            most = SLOWED_BYTES if self.reads.slowed else READ_BYTES
+            self._groups[key] = max(1, min(self.layers, most // max(1, self.store.layer_bytes(key))))
+        return self._groups[key]
 
     def _missing(
         self, key: str, layers: range, parts: Sequence[Part]
@@ -215,25 +250,12 @@ class Reader:
         Loads go on for the next `AHEAD` layers meanwhile; buffers of the layers before are used again.
         """
         self._recycle(layer)
-        # With many layers a read, the next reads are asked for when these begin to be used.
-        ahead = max(AHEAD, *self._together.values()) if self.reads.overlap else 0
-        for one in range(layer, min(self.layers, layer + 1 + ahead)):
-            for key, together in self._together.items():
-                if self._fused_to.get(key, 0) <= one:
-                    self._fused_to[key] = min(self.layers, one + together)
-                    self.want(key, range(one, self._fused_to[key]))
+        self.soon(self.entries, layer, self.layers)
+        for key in self.entries:
+            self.want(key, range(layer, layer + 1))
         return [
             KV(self._arrived(key, layer, "keys"), self._arrived(key, layer, "values")) for key in self.entries
         ]
-
-    @cached_property
-    def _together(self) -> dict[str, int]:
-        """How many layers of an entry a read for fusion brings: few large reads are faster than many small
-        ones, but under a throttle, where they are not, more would hold back the first of them."""
-        if not self.reads.overlap or self.store.throttle is not None:
-            return dict.fromkeys(self.entries, 1)
-        size = self.store.layer_bytes
-        return {key: max(1, min(self.layers, READ_BYTES // max(1, size(key)))) for key in self.entries}
 
     def _recycle(self, layer: int) -> None:
         for last in [last for last in self._open if last < layer]:

@@ -14,7 +14,9 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import UserError
+from bench.results.packed import content
 from bench.results.points import PANEL, PARTS, POINT, WAITS, dataset_notes, family
+from bench.results.reader import ROWS, rows_file
 from bench.results.report import open_run
 from bench.results.run_folder import RunFolder
 from bench.results.summary import COLUMNS, summarise
@@ -123,12 +125,6 @@ def panel_key(model: str, dataset: str) -> str:
     return hashlib.sha256(json.dumps([model, dataset]).encode()).hexdigest()[:8]
 
 
-def rows_file(path: Path) -> Path:
-    """The file of a run folder that holds its rows, as `read_rows` chooses it."""
-    plain = path / "rows.jsonl"
-    return plain if plain.is_file() else path / "rows.jsonl.gz"
-
-
 def _check_own(frame: pd.DataFrame, info: dict[str, Any], path: Path) -> None:
     methods = info.get("methods")
     named = {
@@ -192,8 +188,9 @@ def _cell(
 
 
 def _folder(identity: str, frame: pd.DataFrame, info: dict[str, Any], path: Path) -> Mirrored:
-    files = [rows_file(path), path / "run.json"]
-    sha256 = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    # under the plain name: rows compressed later are the same rows
+    files = {ROWS: content(rows_file(path)), "run.json": (path / "run.json").read_bytes()}
+    sha256 = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
     counts = {f"n_{status}": int(n) for status, n in frame["status"].value_counts().items()}
     summary = {"n_rows": len(frame), "n_cells": int(frame["cell"].nunique()), **counts}
     panels = [[str(m), str(d)] for m, d in frame[PANEL].drop_duplicates().itertuples(index=False)]

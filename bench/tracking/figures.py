@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.console import Console
 
+from bench.results.reader import rows_file
 from bench.results.report import write_figures
 from bench.results.run_folder import RunFolder
-from bench.tracking.content import Content, rows_file
+from bench.tracking.content import Content
 
 if TYPE_CHECKING:
     import wandb

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from bench.errors import UserError
@@ -93,3 +93,13 @@ def test_an_export_that_cannot_be_written(
     with pytest.raises(UserError, match=r"a\.safetensors could not be written: .*No space left"):
         export_store(store.folder, tmp_path / "full")
     assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_a_key_that_leads_elsewhere_is_not_imported(store: DiskStore, tmp_path: Path) -> None:
+    export_store(store.folder, tmp_path / "out")
+    path = tmp_path / "out" / "a.safetensors"
+    with safe_open(path, framework="pt") as file:
+        about = file.metadata() | {"key": "../../elsewhere"}
+    save_file(load_file(path), path, metadata=about)
+    with pytest.raises(UserError, match=r"'\.\./\.\./elsewhere' is no key"):
+        import_store(tmp_path / "out", tmp_path / "new")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -12,9 +13,11 @@ from bench.kv import Entry
 from bench.store import Part, Take
 from bench.store import reader as reader_module
 from bench.store.memory import MemoryStore
-from bench.store.reader import AHEAD, READ_BYTES, Reader, Reads
+from bench.store.reader import READ_BYTES, SLOWED_BYTES, Reader, Reads
 
-LAYERS = 8
+LAYERS = 16
+AHEAD = 2
+"""Layers read ahead here, fewer than there are."""
 
 
 class Remote(MemoryStore):
@@ -75,34 +78,49 @@ def test_layers_come_in_pieces_and_are_right(store: Remote) -> None:
 
 @pytest.fixture
 def middling(store: Remote, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Layers of a size at which one read may bring two of them; the bytes of one."""
+    """Layers of a size at which one read may bring two of them, and few layers ahead; the bytes of one."""
     size = store.layer_bytes("a")
     monkeypatch.setattr(reader_module, "READ_BYTES", 2 * size)
+    monkeypatch.setattr(reader_module, "AHEAD", AHEAD)
     return size
 
 
 @pytest.mark.parametrize("layers", [1, 2, 7, 24, 61])
-@pytest.mark.parametrize("throttled", [False, True])
-def test_reads_of_large_layers_are_single_and_small_ones_few(
-    store: Remote, monkeypatch: pytest.MonkeyPatch, layers: int, throttled: bool
+@pytest.mark.parametrize("slowed", ["no", "by the throttle", "by the kernel"])
+@pytest.mark.parametrize("use", ["fusion", "a probe"])
+def test_few_large_reads_but_a_layer_at_a_time_where_they_are_slowed(
+    store: Remote, monkeypatch: pytest.MonkeyPatch, layers: int, slowed: str, use: str
 ) -> None:
-    monkeypatch.setattr(store, "throttle", object() if throttled else None)
+    reads = Reads(store, "cpu")
+    reads.kernel_slows = slowed == "by the kernel"
+    monkeypatch.setattr(store, "throttle", object() if slowed == "by the throttle" else None)
 
     def sizes(one: int) -> list[int]:
         monkeypatch.setattr(store, "layer_bytes", lambda key: one)
-        reader, asked = Reader(Reads(store, "cpu"), ["a"], layers), list[range]()
-        monkeypatch.setattr(reader, "_begin", lambda key, some, parts: asked.append(some))
+        reader, asked = Reader(reads, ["a"], layers), list[range]()
+
+        def begin(key: str, some: range, parts: tuple[Part, ...]) -> None:
+            asked.append(some)
+            reader._jobs |= {
+                (key, layer, part): reader_module._Job(Future(), []) for layer in some for part in parts
+            }
+
+        monkeypatch.setattr(reader, "_begin", begin)
         monkeypatch.setattr(reader, "_arrived", lambda key, layer, part: torch.empty(0))
         for layer in range(layers):
-            reader.layer(layer)
+            if use == "fusion":
+                reader.layer(layer)
+            else:
+                reader.soon(["a"], layer, layers)
             assert asked[-1].stop > layer
         assert [i for some in asked for i in some] == [*range(layers)]
         return [len(some) for some in asked]
 
-    for one in (1 << 16, 1 << 18, READ_BYTES // 2, READ_BYTES, 2 * READ_BYTES):
-        found, most = sizes(one), max(1, READ_BYTES // one)
-        assert max(found) <= (1 if throttled else most)
-        assert throttled or all(size == most for size in found[:-1])
+    for one in (1 << 10, SLOWED_BYTES, 1 << 18, READ_BYTES // 2, READ_BYTES, 2 * READ_BYTES):
+        most = max(1, (READ_BYTES if slowed == "no" else SLOWED_BYTES) // one)
+        *found, last = sizes(one)
+        assert set(found) <= {most}
+        assert last <= most
 
 
 def test_loads_run_ahead_but_not_far(store: Remote, middling: int) -> None:
@@ -110,7 +128,21 @@ def test_loads_run_ahead_but_not_far(store: Remote, middling: int) -> None:
         for layer in range(LAYERS):
             reader.layer(layer)
             furthest = max(at[1] for at in reader._jobs)
-            assert min(layer + AHEAD, LAYERS - 1) <= furthest < layer + 2 * AHEAD, "small layers go together"
+            # b's layers are a third of a's: six of them a read
+            assert min(layer + AHEAD, LAYERS - 1) <= furthest <= layer + 2 * 6
+
+
+def test_the_first_reads_of_fusion_begin_before_its_first_layer(store: Remote, middling: int) -> None:
+    with Reader(Reads(store, "cpu"), ["a"], LAYERS) as reader:
+        reader.begin_fusion()
+        reader.part("a", 0, "keys")
+        assert layers_begun(store) >= {0, 1}
+        before = reader.bytes_read
+        reader.layer(0)
+        assert reader.bytes_read == before
+    with Reader(Reads(store, "cpu", overlap=False), ["b"], LAYERS) as reader:
+        reader.begin_fusion()
+        assert not reader.bytes_read, "without overlap nothing is read before it is needed"
 
 
 def test_without_overlap_nothing_is_read_before_it_is_needed(store: Remote) -> None:
@@ -180,7 +212,7 @@ def test_a_buffer_is_used_again_only_after_its_layer(store: Remote, middling: in
                 reader.part("a", ahead, "keys")  # all that may be in flight has come
             assert torch.equal(pieces[0].keys, store.part("a", layer, "keys"))
             assert torch.equal(pieces[1].values, store.part("b", layer, "values"))
-    assert reads.buffers.allocated <= (AHEAD + 3) * 4 * 4096, "far less than eight layers of buffers"
+    assert reads.buffers.allocated <= LAYERS * 4 * 4096 * 0.75, "less than all layers' buffers"
 
 
 def test_loads_tell_stage_and_order(store: Remote) -> None:

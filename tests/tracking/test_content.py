@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,14 @@ def test_what_is_not_known_is_left_out(make: Make) -> None:
     assert "score" not in cell.summary
     assert cell.summary["n_failed"] == 1
     json.dumps([cell.steps, cell.summary, cell.config], allow_nan=False)
+
+
+def test_compressing_the_rows_changes_nothing(make: Make) -> None:
+    run = make()
+    before, rows = read_content(run).folder, run / "rows.jsonl"
+    rows.with_name("rows.jsonl.gz").write_bytes(gzip.compress(rows.read_bytes()))
+    rows.unlink()
+    assert read_content(run).folder == before
 
 
 def test_predicted_rows_say_so(make: Make) -> None:
