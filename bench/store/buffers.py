@@ -16,6 +16,8 @@ PAGE = 4096
 HUGE = 1 << 21
 """From this size on memory is asked for in huge pages: a direct read into small ones, which the kernel pins
 one by one, took up to twice as long."""
+SHARED = 1 << 16
+"""From this size on smaller buffers are cut out of huge pages; below it they are a few small pages."""
 
 
 def aligned(size: int, pinned: bool = False) -> torch.Tensor:
@@ -55,6 +57,11 @@ class Buffers:
         with self._lock:
             if self._free[rounded]:
                 return self._free[rounded].pop()
+            if SHARED <= rounded < HUGE and not self.pinned:
+                self.allocated += HUGE
+                buffer, *rest = aligned(HUGE).split(rounded)
+                self._free[rounded] += rest
+                return buffer
             self.allocated += rounded
         return aligned(rounded, self.pinned)
 

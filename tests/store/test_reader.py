@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import pairwise
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from bench.kv import Entry
 from bench.store import Part, Take
 from bench.store import reader as reader_module
+from bench.store.buffers import Buffers
 from bench.store.memory import MemoryStore
 from bench.store.reader import READ_BYTES, SLOWED_BYTES, Reader, Reads
 
@@ -225,3 +227,19 @@ def test_loads_tell_stage_and_order(store: Remote) -> None:
     assert all(load.began <= load.ended for load in reader.loads)
     fused = [load for load in reader.loads if "values" in load.parts]
     assert sorted(i for load in fused for i in range(load.first, load.last + 1)) == list(range(LAYERS))
+
+
+@pytest.mark.parametrize("size", [4096, 5000, 65_536, 150_000, 1 << 20, 1 << 21, 3 << 20])
+def test_buffers_are_aligned_apart_and_used_again(size: int) -> None:
+    buffers = Buffers(pinned=False)
+    some = [buffers.take(size) for _ in range(20)]
+    assert all(buffer.data_ptr() % 4096 == 0 and len(buffer) >= size for buffer in some)
+    begins = sorted(buffer.data_ptr() for buffer in some)
+    assert all(after - before >= len(some[0]) for before, after in pairwise(begins)), "none overlaps another"
+    for number, buffer in enumerate(some):
+        buffer.fill_(number)
+    assert [int(buffer[-1]) for buffer in some] == [*range(20)]
+    before = buffers.allocated
+    buffers.give(some)
+    assert {buffer.data_ptr() for buffer in (buffers.take(size) for _ in range(20))} >= set(begins[:1])
+    assert buffers.allocated == before
