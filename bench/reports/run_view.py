@@ -14,7 +14,6 @@ import pandas as pd
 from bench.figures.style import variant_label
 from bench.results.points import FULL_PREFILL, with_variants
 from bench.results.run_folder import RunFolder
-from bench.results.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,10 @@ class RunView:
         """The content of `run.json`."""
         return self.folder.info
 
-    @cached_property
+    @property
     def summary(self) -> pd.DataFrame:
         """`bench.results.summary.summarise` of the rows."""
-        return summarise(self.frame)
+        return self.folder.summary
 
     @cached_property
     def labels(self) -> dict[tuple[str, str], str]:

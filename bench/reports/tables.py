@@ -11,7 +11,6 @@ import pandas as pd
 from bench.figures.style import REFERENCES, order
 from bench.reports.run_view import RunView
 from bench.results.crossing import crossing_table, crossings
-from bench.results.matched import matched_quality
 from bench.results.points import family
 from bench.results.table import seconds
 
@@ -41,7 +40,7 @@ def headlines(run: RunView) -> list[Table]:
     """What the run found, one table a model; crossings with full prefill where bandwidth was swept."""
     if run.sweeps_bandwidth:
         return [_crossings(run)]
-    matched = matched_quality(run.frame)
+    matched = run.folder.matched
     return [_headline(run, str(model), matched) for model in run.frame["model"].unique()]
 
 

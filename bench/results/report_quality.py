@@ -10,14 +10,14 @@ from bench.figures import fig10, fig11
 from bench.results.all_metrics import write_metrics_csv
 from bench.results.run_folder import RunFolder
 from bench.results.shown import long_instructions
-from bench.results.summary import summarise, write_summary_csv
+from bench.results.summary import write_summary_csv
 from bench.results.table import print_table
 
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
     """Write fig10 and fig11 (png, svg), summary.csv and metrics.csv into `out`, print the table."""
-    summary = summarise(run.frame)
-    print_table(run.frame, run.info, console, summary)
+    summary = run.summary
+    print_table(run.frame, run.info, console, summary, run.matched)
     for dataset, note in long_instructions(run.path).items():
         console.print(f"{dataset}: {note}", markup=False)
     return [

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from bench.results.matched import matched_quality
+from bench.results.summary import summarise
 
 
 @dataclass(frozen=True)
@@ -18,3 +22,13 @@ class RunFolder:
     info: dict[str, Any]
     also: tuple[Path, ...] = ()
     """Folders of further rows in `frame`: their prompts, selections and timelines belong to it too."""
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """`summarise` of the rows: made once, not to be written to."""
+        return summarise(self.frame)
+
+    @cached_property
+    def matched(self) -> pd.DataFrame:
+        """`matched_quality` of the rows: made once, not to be written to."""
+        return matched_quality(self.frame)

@@ -19,16 +19,17 @@ DATASET_WIDTH = 22
 
 
 def print_table(
-    frame: pd.DataFrame, run_info: dict[str, Any], console: Console, summary: pd.DataFrame | None = None
-) -> None:
+    frame: pd.DataFrame, run_info: dict[str, Any], console: Console,
+    summary: pd.DataFrame | None = None, matched: pd.DataFrame | None = None,
+) -> None:  # fmt: skip
     """Print, for each model, quality, TTFT and speed-up at each rho, then those at matched quality.
 
     Below come the counts of failed and skipped rows, the datasets' notes, and an alarm for each
-    (model, dataset) whose scores tell nothing. `summary` is `summarise(frame)` where the caller
-    has it already.
+    (model, dataset) whose scores tell nothing. `summary` is `summarise(frame)`, `matched`
+    `matched_quality(frame)`, where the caller has them already.
     """
     points = summarise(frame) if summary is None else summary
-    matched = matched_quality(frame)
+    matched = matched_quality(frame) if matched is None else matched
     datasets = list(frame["dataset"].unique())
     each = max(1, (console.width - 34) // DATASET_WIDTH)
     for model in frame["model"].unique():

@@ -178,10 +178,13 @@ def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: 
             cold = engine is None or loaded != block.model
             if engine is None or cold:
                 engine = None  # the old model's memory goes before the new one comes
+                gc.unfreeze()
                 gc.collect()
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
+                gc.freeze()  # what is loaded need not be looked through before each request
+                stack.callback(gc.unfreeze)
             store = store_of(the_plan.sweep, block.model, the_plan.dtype, out)
             if buffers is None:
                 buffers = Buffers(pinned=engine.device == "cuda")
@@ -219,7 +222,7 @@ def _measure_block(
     # Outside the measured set, in its shape: what a first pass warms must not favour a cell.
     for request in _warmup(sweep, tokenizer) if cold else []:
         display.start(None, f"{block.model.name}, {block.task}: warm-up")
-        bench.run(request, interleaved(_middle(block.cells), request, sweep.seed), lambda _: None)
+        bench.warm(request, interleaved(_middle(block.cells), request, sweep.seed))
     bench.bandwidth_unit = _unit(the_plan, block, engine, preparer, out)
     keep = {request.id for request in block.requests[: sweep.shown]}
     for request in todo:

@@ -79,6 +79,14 @@ class Bench:
                 rows.append(outcome)
         return rows + self._decode(request, running)
 
+    def warm(self, request: Request, cells: Sequence[Cell]) -> None:
+        """Measure and forget. No answer is decoded: decoding is on no clock."""
+        self.preparer.intact(partial(self.preparer.caches, request))
+        for cell in cells:
+            self.engine.runtime.clear()
+            self._measure(request, cell)
+        self.engine.runtime.clear()
+
     def _measure(self, request: Request, cell: Cell) -> Measured | Row:
         """Measure, rebuilding what the store finds damaged; a failed cell becomes a row."""
         try:
