@@ -59,9 +59,9 @@ class Buffers:
                 return self._free[rounded].pop()
             if SHARED <= rounded < HUGE and not self.pinned:
                 self.allocated += HUGE
-                buffer, *rest = aligned(HUGE).split(rounded)
-                self._free[rounded] += rest
-                return buffer
+                slab = aligned(HUGE)
+                self._free[rounded] += [slab[at : at + rounded] for at in range(rounded, HUGE, rounded)]
+                return slab[:rounded]
             self.allocated += rounded
         return aligned(rounded, self.pinned)
 
