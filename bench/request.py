@@ -29,6 +29,10 @@ class Request:
     evidence: tuple[int, ...] = field(default=())
     """Context positions of the answer-bearing tokens, where the dataset knows them."""
 
+    needles: tuple[int, ...] = field(default=())
+    """Context positions of the spans in which the answer is told, evidence included, where the dataset
+    knows them; methods have no use for them."""
+
     question: tuple[int, int] = (0, 0)
     """Where the question's own text lies in `query`, from and to (exclusive); (0, 0): not known."""
 

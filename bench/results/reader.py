@@ -105,7 +105,7 @@ def _numeric(frame: pd.DataFrame) -> pd.DataFrame:
         "select_s",
     ]
     numbers += ["select_wait_s", "bandwidth_bytes_per_s", "bandwidth_unit"]
-    numbers += ["request_rate", "attention_top10"]
+    numbers += ["request_rate", "attention_top10", "needle_recall", "precision"]
     numbers += ["load_s", "recompute_s", "first_token_s", "bytes_before_fusion", "bytes_total"]
     frame[numbers] = frame[numbers].astype("float64")
     return frame

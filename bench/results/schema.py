@@ -51,6 +51,13 @@ class Row(BaseModel):
     """Whether the answer says nothing (`bench.metrics.conduct`)."""
     echo: bool | None = None
     """Whether the answer repeats its prompt at length."""
+    stopped: Literal["eos", "limit"] | None = None
+    """What ended the answer: a stop token, or the limit of new tokens."""
+    precision: float | None = None
+    """Share of the numbers given that are references, each counted once; None where references are no
+    numbers (`bench.metrics.conduct`)."""
+    quotes_instruction: bool | None = None
+    """Whether the answer holds a word that stands in the instruction S and nowhere else in the request."""
     new_tokens: int | None = None
     ttft_s: float | None = None
     select_s: float | None = None
@@ -66,6 +73,13 @@ class Row(BaseModel):
     evidence_recall: float | None = None
     """Share of the answer-bearing context positions recomputed at the last layer (QCFuse, eq. 13, with
     the request's own budget); None where the dataset does not know them."""
+    needle_recall: float | None = None
+    """The same share over the whole of what tells the answer (a needle's sentence, a line of a chain), where
+    the dataset knows it; `evidence_recall` counts the answer's own tokens alone."""
+    times_taken: int = 1
+    """How often the request's cells were timed; the row has the last."""
+    disturbed: bool | None = None
+    """Whether full prefills of this request still differed by more than a tenth when last timed."""
     request_rate: float | None = None
     """Requests a second that arrived on average; None where requests were measured one at a time."""
     attention_top10: float | None = None
