@@ -88,21 +88,21 @@ def test_what_a_selector_looks_at_is_counted(preparer: Preparer) -> None:
     """Bytes before fusion follow from what each select() touched (QCFuse, Table 2)."""
     request, engine = make_request(), preparer.engine
     token = 2 * engine.runtime.kv_heads * engine.runtime.head_dim * 4  # keys and values, one layer, fp32
-    n, skip, layers = request.context_tokens, len(request.prefix), engine.layers
-    whole = layers * (n + skip) * token
+    n, layers = request.context_tokens, engine.layers
+    whole = layers * n * token  # S waits on the device
     rho = {m: method_of(m).method.rho for m in available("methods")}
     before = {m: run(preparer, request, m, 0.3 if r is None else r).row for m, r in rho.items()}
     for name in ("epic", "random_tokens", "cacheblend", "direct_reuse", "full_prefill"):
         assert before[name]["bytes_before_fusion"] == 0, name
     assert before["prophetkv"]["bytes_before_fusion"] == whole
-    # the instruction at every layer, then keys of the last layer for the context
-    assert before["fusionrag"]["bytes_before_fusion"] == layers * skip * token + n * token // 2
+    # keys of the last layer alone
+    assert before["fusionrag"]["bytes_before_fusion"] == n * token // 2
     anchors = sum(-(-len(c) // 10) for c in request.chunks)
     critical = sorted(top((0.1, 0.5, 0.2, 0.4), 3).tolist())
-    expected = (max(critical) + 1) * (skip + anchors) * token + len(critical) * n * token // 2
+    expected = (max(critical) + 1) * anchors * token + len(critical) * n * token // 2
     assert before["qcfuse"]["bytes_before_fusion"] == expected
     for name, row in before.items():
-        if name == "full_prefill":
+        if not method_of(name).method.uses_cache:
             assert row["bytes_total"] == 0
         elif name == "qcfuse":  # the packed anchors are read besides the whole cache
             assert row["bytes_total"] == whole + (max(critical) + 1) * anchors * token
@@ -175,10 +175,7 @@ def test_qcfuse_without_anchors_probes_with_the_query_alone(preparer: Preparer) 
     request = make_request()
     row = run(preparer, request, "qcfuse[anchor_ratio=0.0]", 0.3).row
     token = 2 * preparer.engine.runtime.kv_heads * preparer.engine.runtime.head_dim * 4
-    assert (
-        row["bytes_before_fusion"]
-        == 4 * len(request.prefix) * token + 3 * request.context_tokens * token // 2
-    )
+    assert row["bytes_before_fusion"] == 3 * request.context_tokens * token // 2
 
 
 def test_qcfuse_profile_is_recall_of_the_evidence_by_layer(preparer: Preparer, tmp_path: Path) -> None:
