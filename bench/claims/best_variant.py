@@ -19,10 +19,10 @@ from bench.metrics.bootstrap import Floats
 class BestVariantDifference(Measure):
     """Mean `column` of a point less that of the best parameter set measured of some baselines, at equal rho.
 
-    Every parameter set at every ratio that the point was measured at counts, the default among them; at least
-    two of each baseline. The baselines' best is picked after the fact, so the interval is simultaneous over all
-    sets: the least difference -/+ the 95 % quantile, over draws, of the largest deviation of any difference from
-    its estimate. That holds whichever set is the best one.
+    Every parameter set measured at all of the point's ratios counts, the default among them; at least two of
+    each baseline. The best is picked after the fact, so the interval is simultaneous over all sets: the least
+    difference -/+ the 95 % quantile, over draws, of the largest deviation of any difference from its estimate.
+    That holds whichever set is the best one.
     """
 
     kind: Literal["best_variant_difference"]
@@ -64,7 +64,9 @@ class BestVariantDifference(Measure):
             whole = {params: at_rho for params, at_rho in sets.items() if set(at_rho) == set(own)}
             if len(whole) < 2:
                 raise Missing(f"no rows of several parameter sets of {method} at the ρ of {self.of}")
-            found |= {(_name(method, params), rho): s for params, at in whole.items() for rho, s in at.items()}
+            found |= {
+                (_name(method, params), rho): s for params, at in whole.items() for rho, s in at.items()
+            }
         return found
 
     def parts(self, panel: Panel, lines: Lines) -> dict[Hashable, Floats]:

@@ -14,7 +14,7 @@ from bench.claims.verdict import PARTLY, REPRODUCED, Verdict
 from bench.metrics.bootstrap import LEVEL
 
 LEAST = 2 / 1_001
-"""The least p-value of a number that has no finite distance to its threshold: what 1,000 draws can show."""
+"""The least p-value of a number at no finite distance from its threshold: what 1,000 draws can show."""
 
 
 def p_value(claim: Claim, found: Estimate) -> float:

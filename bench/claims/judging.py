@@ -154,7 +154,9 @@ def _judged(claim: Claim, entries: Sequence[_Entry]) -> Verdict:
     if word == INCONCLUSIVE and needed > n:
         word, words = TOO_FEW, f"not testable with {n:,} requests ({about(needed)} needed)"
     elif word == INCONCLUSIVE and needed <= n and claim.assumed is not None and _excludes(claim, found):
-        small = f"the rows could have shown {claim.measure.text(claim.assumed)}, and it lies outside the interval"
+        small = (
+            f"the rows could have shown {claim.measure.text(claim.assumed)}, and it lies outside the interval"
+        )
     axes = _axes(claim, panels)
     remark = "; ".join(filter(None, [found.note, small, premise_note, unknown, claim.note]))
     return Verdict(

@@ -1,12 +1,11 @@
 """Whether rows could have shown a claim: the requests that it needs.
 
-The standard error is that of the paired bootstrap, read off the 95 % interval; it falls with the square root of
-the requests. A true effect `delta` beyond the threshold is then shown with the power 1 - beta where
+The standard error is that of the paired bootstrap, read off the 95 % interval; it falls with the square root
+of the requests. A true effect `delta` beyond the threshold is then shown with the power 1 - beta where
 
     delta >= (z[0.975] + z[1 - beta]) * standard error
 
-in the normal approximation (for instance Chow, Shao and Wang, "Sample Size Calculations in Clinical Research",
-section 1.3: equivalence and superiority with a margin).
+in the normal approximation of the interval's bound.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class _Matched(Measure):
             if len(keys) < 3:
                 raise TooSmall(f"needs three ρ of {point}; measured: {len(keys)}")
             found |= {(point.method, rho): Series(key, "score") for rho, key in keys.items()}
-            found |= {(point.method, rho, "ttft_s"): Series(key, "ttft_s", "median") for rho, key in keys.items()}
+            found |= {
+                (point.method, rho, "ttft_s"): Series(key, "ttft_s", "median") for rho, key in keys.items()
+            }
         return found | {FULL_PREFILL: Series(full, "score"), "ttft_s": Series(full, "ttft_s", "median")}
 
     def frame(self, panels: Sequence[Panel]) -> pd.DataFrame:
@@ -104,10 +106,10 @@ class ReachedShare(_Matched):
 class EqualTimeDifference(_Matched):
     """Score of `of` less that of `over` at the same TTFT, the mean over the times at which both have one.
 
-    Each side's curve is its Pareto front over rho, of scores and of median TTFTs / full prefill's, both averaged
-    over panels, linear between points: the score to be had within that time. The times are 51 in equal steps
-    between the later of the two first points and the later of the two last ones of the estimate; a curve keeps
-    its last score, since more time makes nothing worse. Redone in every draw of requests.
+    Each side's curve is its Pareto front over rho, of scores and of median TTFTs / full prefill's, both
+    averaged over panels, linear between points: the score to be had within that time. The times are 51 equal
+    steps between the later first and the later last point of the estimate's two curves; a curve keeps its last
+    score, since more time makes nothing worse. Redone in every draw of requests.
     """
 
     kind: Literal["equal_time_difference"]
@@ -134,7 +136,8 @@ class EqualTimeDifference(_Matched):
         return np.array(found), f"at {start:.0%} to {end:.0%} of full prefill's TTFT"
 
     def _curves(self, pooled: Lines, method: str) -> list[tuple[Floats, Floats]]:
-        rhos = sorted(name[1] for name in pooled if isinstance(name, tuple) and name[0] == method and len(name) == 2)
+        names = [name for name in pooled if isinstance(name, tuple) and name[0] == method]
+        rhos = sorted(name[1] for name in names if len(name) == 2)
         quality = np.stack([pooled[method, rho] for rho in rhos], 1).tolist()
         ttft = np.stack([pooled[method, rho, "ttft_s"] for rho in rhos], 1).tolist()
         fronts = [
