@@ -309,10 +309,12 @@ def test_the_relative_crossing_is_the_papers_number(monkeypatch: pytest.MonkeyPa
     slow, fast = UTILISATION_RANGE
     # utilisation raises speed, which lowers the multiple
     assert claim.threshold[0] == pytest.approx(relative(3e9, fast), abs=0.05)
-    assert "3.3x on Qwen3-8B" in claim.note and f"{relative(3e9):.1f}" == "3.3"
+    assert "3.3x on Qwen3-8B" in claim.note
+    assert f"{relative(3e9):.1f}" == "3.3"
     # Llama-3.1-8B and Mistral-7B-v0.3 have the same sizes; then Qwen3-14B (their config.json)
     for sizes, words in (
-        ((32, 4096, 14336, 32), "3.7x on Llama-3.1-8B and Mistral-7B"), ((40, 5120, 17408, 40), "5.4x on Qwen3-14B")
+        ((32, 4096, 14336, 32), "3.7x on Llama-3.1-8B and Mistral-7B"),
+        ((40, 5120, 17408, 40), "5.4x on Qwen3-14B"),
     ):  # fmt: skip
         for name, size in zip(("LAYERS", "HIDDEN", "INTERMEDIATE", "HEADS"), sizes, strict=True):
             monkeypatch.setattr(paper_setup, name, size)
@@ -339,8 +341,8 @@ def test_every_measure_is_used_and_has_rows_here() -> None:
 )  # fmt: skip
 def test_a_malformed_claim_is_refused(change: dict[str, Any]) -> None:
     good = {
-        "id": "a", "section": "1", "claim": "c", "expected": 0, "comparison": "above", "experiments": ["x"], "effect": 0.05,
-        "measure": {"kind": "difference", "of": "qcfuse", "over": ["epic"]},
+        "id": "a", "section": "1", "claim": "c", "expected": 0, "comparison": "above", "experiments": ["x"],
+        "effect": 0.05, "measure": {"kind": "difference", "of": "qcfuse", "over": ["epic"]},
     }  # fmt: skip
     ClaimsFile.model_validate({"paper": "p", "claims": [good]})
     with pytest.raises(ValidationError):

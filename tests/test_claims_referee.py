@@ -86,7 +86,8 @@ def test_what_n_requests_could_not_show_is_not_inconclusive(n: int, word: str, t
     verdict = verdict_on(BY_ID["qcfuse-above-epic"], versus({"multihop": 0.0}, n), tmp_path)
     assert verdict.verdict == word
     by_hand = 0.2**2 * (REACH / 0.05) ** 2
-    assert verdict.needed == pytest.approx(by_hand, rel=0.05)
+    # the means of so few two-valued requests, and so the interval's ends, come in steps
+    assert verdict.needed == pytest.approx(by_hand, rel=0.15)
     if word == TOO_FEW:
         assert verdict.said == f"not testable with 60 requests ({about(verdict.needed)} needed)"
     else:

@@ -21,8 +21,8 @@ class BestVariantDifference(Measure):
 
     Every parameter set measured at all of the point's ratios counts, the default among them; at least two of
     each baseline. The best is picked after the fact, so the interval is simultaneous over all sets: the least
-    difference -/+ the 95 % quantile, over draws, of the largest deviation of any difference from its estimate.
-    That holds whichever set is the best one.
+    difference -/+ the 95 % quantile, over draws, of the largest deviation of any difference from its
+    estimate. That holds whichever set is the best one.
     """
 
     kind: Literal["best_variant_difference"]

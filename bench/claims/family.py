@@ -20,7 +20,7 @@ LEAST = 2 / 1_001
 def p_value(claim: Claim, found: Estimate) -> float:
     """The two-sided p-value of an estimate against its claim's threshold; NaN without an estimate.
 
-    That of a normal distribution whose 95 % interval ends where the bootstrap's does, on the threshold's side:
+    That of a normal distribution whose 95 % interval ends where the bootstrap's does on its side:
     below 0.05 exactly where the interval leaves the threshold out. Inside a range it is the larger one of its
     two ends.
     """

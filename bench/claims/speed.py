@@ -108,8 +108,8 @@ class EqualTimeDifference(_Matched):
 
     Each side's curve is its Pareto front over rho, of scores and of median TTFTs / full prefill's, both
     averaged over panels, linear between points: the score to be had within that time. The times are 51 equal
-    steps between the later first and the later last point of the estimate's two curves; a curve keeps its last
-    score, since more time makes nothing worse. Redone in every draw of requests.
+    steps between the later first and the later last point of the estimate's two curves; a curve keeps its
+    last score, since more time makes nothing worse. Redone in every draw of requests.
     """
 
     kind: Literal["equal_time_difference"]
