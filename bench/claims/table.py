@@ -54,8 +54,8 @@ def print_verdicts(verdicts: Sequence[Verdict], alarms: Sequence[str], console: 
         Text(
             "[ ]: 95 % interval over requests, models and datasets weighing the same; where it holds both "
             "sides of the threshold: inconclusive if the rows could have shown the claim, too few requests "
-            "if not. Reproduced holds whichever model and dataset is left out. A verdict is about these rows, "
-            "not about the paper's machine and models."
+            "if not. Reproduced holds whichever model and dataset is left out. A verdict is about these "
+            "rows, not about the paper's machine and models."
         ),
         style="dim",
     )
