@@ -41,14 +41,31 @@ def difference(claim: Claim, value: float, spread: float) -> list[dict[str, Any]
     return fields_at(m.of, **{m.column: (0.5 + value, spread)}) + over
 
 
+def best_variant_difference(claim: Claim, value: float, spread: float) -> list[dict[str, Any]]:
+    m: Any = claim.measure
+    points = fields_at(m.of, **{m.column: (0.5 + value, spread)})
+    for method in m.over:
+        for params, score in (({}, 0.5), ({"variant": "released"}, 0.3)):
+            points += [
+                one | {"params": params} for one in fields_at(Point(method=method), **{m.column: score})
+            ]
+    return points
+
+
+def placed(claim: Claim, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points at the bandwidth that the measure asks for; full prefill reads no cache."""
+    m: Any = claim.measure
+    store = throttled(11) if isinstance(m.store, tuple) else throttled(0.5) if m.store == "slowest" else {}
+    return [one if one["method"] == "full_prefill" else one | store for one in points]
+
+
 def ratio(claim: Claim, value: float, spread: float) -> list[dict[str, Any]]:
     m: Any = claim.measure
-    store = {"fastest": {}, "slowest": throttled(0.5)}.get(m.store, throttled(11)) if m.store else {}
     big = 1000 if m.column == "bytes_before_fusion" else 1.0
     kind = int if m.column == "bytes_before_fusion" else float
     points = fields_at(m.of, **{m.column: (kind(value * big), kind(spread * value * big))})
     points += [one for point in m.over for one in fields_at(point, **{m.column: kind(big)})]
-    return [one if one["method"] == "full_prefill" else one | store for one in points]
+    return placed(claim, points)
 
 
 def select_share(claim: Claim, value: float, spread: float) -> list[dict[str, Any]]:
@@ -69,7 +86,7 @@ def ttft_rises(claim: Claim, value: float, spread: float) -> list[dict[str, Any]
         for one, ttft in zip(fields_at(point), (0.2, 0.2 * step, 0.2 * step * 1.4), strict=True):
             noisy = at == 0 and one["rho"] == RHOS[1]
             points.append(one | {"ttft_s": (ttft, spread * ttft) if noisy else ttft})
-    return points
+    return placed(claim, points)
 
 
 def matched_speedup(claim: Claim, value: float, spread: float) -> list[dict[str, Any]]:
@@ -81,7 +98,7 @@ def matched_speedup(claim: Claim, value: float, spread: float) -> list[dict[str,
         base = 0.9
     fast, *others = fields_at(m.of, score=0.6)
     points.append(fast | {"ttft_s": (base / value, spread * base / value)})
-    return points + [one | {"ttft_s": 2.0} for one in others]
+    return placed(claim, points + [one | {"ttft_s": 2.0} for one in others])
 
 
 def curve(point: Point, crossing: float, spread: float, unit: float, name: str) -> list[dict[str, Any]]:
@@ -122,7 +139,7 @@ def worst_rate(claim: Claim, value: float, spread: float) -> list[dict[str, Any]
         noisy = (share * value, spread if share == 1 else 0.0)
         points += fields_at(m.of, request_rate=rate, ttft_s=noisy)
         points += fields_at(m.over, request_rate=rate, ttft_s=1.0)
-    return points
+    return placed(claim, points)
 
 
 def _swept(claim: Claim, by_params: list[tuple[dict[str, Any], Any]]) -> list[dict[str, Any]]:
@@ -162,6 +179,7 @@ def layer_overlap_peak(claim: Claim, value: float, spread: float) -> list[dict[s
 
 BUILD: dict[str, tuple[Build, float, float]] = {
     "difference": (difference, 0.15, 0.1),
+    "best_variant_difference": (best_variant_difference, 0.15, 0.1),
     "ratio": (ratio, 0.3, 0.04),
     "select_share": (select_share, 0.1, 0.05),
     "mean": (mean, 0.2, 0.1),

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bench.claims.measure import Form, Lines, Measure, least
 from bench.claims.panel import Panel, Series, Stat
-from bench.claims.points import Named, Point, Store, TooSmall, at, side_by_side
+from bench.claims.points import Named, Point, Store, TooSmall, at, at_all, side_by_side
 from bench.metrics.bootstrap import Floats
 from bench.results.points import FULL_PREFILL
 
@@ -76,6 +76,7 @@ class Ratio(Measure):
     column: Time = "ttft_s"
     store: Store = "fastest"
     form: ClassVar[Form] = "{:.2f}x"
+    logarithmic: ClassVar[bool] = True
     scored: ClassVar[bool] = False
 
     def wanted(self, panel: Panel) -> dict[Hashable, Series]:
@@ -140,14 +141,16 @@ class Rises(Measure):
 
     kind: Literal["ttft_rises"]
     of: tuple[Named, ...] = Field(min_length=1)
+    store: Store = "fastest"
     form: ClassVar[Form] = "{:.2f}x"
+    logarithmic: ClassVar[bool] = True
     scored: ClassVar[bool] = False
 
     def wanted(self, panel: Panel) -> dict[Hashable, Series]:
         full = next(iter(at(panel, Point(method=FULL_PREFILL)).values()))
         found: dict[Hashable, Series] = {FULL_PREFILL: Series(full, "ttft_s", "median")}
-        for point in self.of:
-            keys = {rho: key for rho, key in at(panel, point).items() if 0 < rho < 1}
+        for point, measured in zip(self.of, at_all(panel, self.of, self.store), strict=True):
+            keys = {rho: key for rho, key in measured.items() if 0 < rho < 1}
             if len(keys) < 3:
                 raise TooSmall(f"needs three ρ of {point}; measured: {len(keys)}")
             found |= {(str(point), rho): Series(key, "ttft_s", "median") for rho, key in keys.items()}

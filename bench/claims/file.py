@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from functools import cache
+from math import sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,9 @@ PATH = Path(__file__).resolve().parents[1] / "claims.yaml"
 
 Comparison = Literal["at_least", "above", "at_most", "below", "between"]
 
+
+UNSIZED = ("crosses_lower",)
+"""Measures that are no mean over requests: nothing tells how many they need."""
 
 _SIGNS = {"at_least": "≥", "above": ">", "at_most": "≤", "below": "<"}
 
@@ -57,6 +61,23 @@ class Requirements(BaseModel):
         return "; ".join(unmet)
 
 
+class Premise(BaseModel):
+    """What has to be true of the same rows before a claim can be judged on them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    says: str
+    measure: AnyMeasure
+    comparison: Literal["at_least", "above"]
+    expected: float
+    instead: AnyMeasure | None = None
+    """What is told in the claim's place where the premise fails."""
+
+    def holds(self, value: float) -> bool:
+        """Whether the measure's estimate is on the premise's side."""
+        return value > self.expected if self.comparison == "above" else value >= self.expected
+
+
 class Claim(BaseModel):
     """A statement of the paper, and the number over rows that it is held against."""
 
@@ -72,6 +93,12 @@ class Claim(BaseModel):
     comparison: Comparison
     tolerance: float = Field(default=0.0, ge=0)
     """How far short of `expected` still counts; the threshold is `expected` less (at_most: plus) it."""
+    effect: float | None = Field(default=None, gt=0)
+    """The smallest effect worth telling, beyond `expected`: what rows must be able to show. A claim with a
+    tolerance has it instead, taken wholly as not consumed."""
+    premise: Premise | None = None
+    weak: str = ""
+    """Why its verdict is weak, whatever it is."""
     datasets: tuple[str, ...] = ()
     """Patterns of dataset names; none: all."""
     each: Literal["pooled", "shape"] = "pooled"
@@ -88,7 +115,24 @@ class Claim(BaseModel):
             raise ValueError("two expected numbers go with `between`, one with every other comparison")
         if self.tolerance and self.comparison not in ("at_least", "at_most"):
             raise ValueError("a tolerance goes with at_least or at_most")
+        by_itself = bool(self.tolerance) or self.comparison == "between" or self.measure.kind in UNSIZED
+        if by_itself == (self.effect is not None):
+            raise ValueError("an effect goes with every claim that has neither tolerance nor range")
         return self
+
+    @property
+    def assumed(self) -> float | None:
+        """The true value of which is asked whether the rows could have shown it; None where there is none.
+
+        `expected`, no part of the tolerance consumed; without one, `expected` and the effect; of a range the
+        middle, of quotients the geometric one.
+        """
+        if isinstance(self.expected, tuple):
+            low, high = self.expected
+            return sqrt(low * high) if self.measure.logarithmic else (low + high) / 2
+        if self.effect is None:
+            return self.expected if self.tolerance else None
+        return self.expected + (self.effect if self.comparison in ("at_least", "above") else -self.effect)
 
     @property
     def threshold(self) -> tuple[float, float]:

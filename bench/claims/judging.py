@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
 
+from bench.claims.family import p_value, with_family
 from bench.claims.file import Claim, claims
-from bench.claims.measure import Estimate
+from bench.claims.leave_one_out import with_panels
+from bench.claims.measure import Estimate, Measure
 from bench.claims.panel import Panel, panels_of
 from bench.claims.points import Missing, TooSmall
+from bench.claims.power import about, requests_needed
 from bench.claims.verdict import (
     INCONCLUSIVE,
     NO_DATA,
     NOT_REPRODUCED,
     NOT_TESTABLE,
     REPRODUCED,
+    TOO_FEW,
     Verdict,
 )
 from bench.results.points import dataset_notes
@@ -26,6 +30,10 @@ from bench.results.run_folder import RunFolder
 
 FAILED_SHARE = 0.1
 """With more failed rows than this at a point a claim is not judged: what is left may be what is easy."""
+
+DISTURBED_SHARE = 0.1
+"""With this share of requests timed on a disturbed machine a claim about times is not judged."""
+TIMES = ("ttft_s", "select_s", "load_s", "recompute_s", "first_token_s")
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def judge(runs: Sequence[RunFolder]) -> list[Verdict]:
     """
     panels = panels_of(runs)
     predicted = any(run.frame["predicted"].eq(True).any() for run in runs)
-    return [judge_one(claim, panels, predicted) for claim in claims()]
+    return with_family([judge_one(claim, panels, predicted) for claim in claims()])
 
 
 def judge_one(claim: Claim, panels: Sequence[Panel], predicted: bool) -> Verdict:
@@ -70,7 +78,7 @@ def judge_one(claim: Claim, panels: Sequence[Panel], predicted: bool) -> Verdict
         unfit.append(f"profile: needs {requires.requests_in_all} requests in all, the runs have {n}")
     elif entries:
         try:
-            return _judged(claim, [entry.panel for entry in entries], n)
+            return _judged(claim, entries)
         except TooSmall as lack:
             unfit.append(str(lack))
     if unfit:
@@ -123,17 +131,93 @@ def _one_each(entries: Sequence[_Entry], claim: Claim) -> list[_Entry]:
     return [entry for entry in chosen if entry.panel.shape == shape]
 
 
-def _judged(claim: Claim, panels: Sequence[Panel], n: int) -> Verdict:
+def _judged(claim: Claim, entries: Sequence[_Entry]) -> Verdict:
+    """Raises `TooSmall` where what is left of the panels is not enough."""
+    panels, n = [entry.panel for entry in entries], sum(entry.n for entry in entries)
+    share, unknown = _disturbed(claim, panels)
+    if share >= DISTURBED_SHARE:
+        raise TooSmall(f"{share:.0%} of the requests were timed on a disturbed machine")
+    failed, premise_note = _premise(claim, panels, n)
+    if failed is not None:
+        return failed
     found = _estimate(claim, panels, n)
-    text = found.instead or claim.measure.text(found.value)
-    if not found.instead and not np.isnan(found.low):
-        text += f" [{_bound(claim, found.low)}, {_bound(claim, found.high)}]"
-    axes, remark = _axes(claim, panels), "; ".join(filter(None, [found.note, claim.note]))
+    count = {id(entry.panel): entry.n for entry in entries}
+
+    def by_themselves(some: Sequence[Panel]) -> tuple[str, str, int]:
+        own = sum(count[id(panel)] for panel in some)
+        estimate = _estimate(claim, some, own)
+        return _side(claim, estimate), _numbers(claim.measure, estimate), own
+
+    said = with_panels(panels, _side(claim, found), by_themselves)
+    word, words, needed = said.verdict, said.words, requests_needed(claim, found, n)
+    small = ""
+    if word == INCONCLUSIVE and needed > n:
+        word, words = TOO_FEW, f"not testable with {n:,} requests ({about(needed)} needed)"
+    elif word == INCONCLUSIVE and needed <= n and claim.assumed is not None and _excludes(claim, found):
+        small = (
+            f"the rows could have shown {claim.measure.text(claim.assumed)}, and it lies outside the interval"
+        )
+    axes = _axes(claim, panels)
+    remark = "; ".join(filter(None, [found.note, small, premise_note, unknown, claim.note]))
     return Verdict(
-        claim.id, claim.section, claim.claim, claim.expects, text,
-        found.value, found.low, found.high, n, _word(claim, found),
-        "; ".join(filter(None, [f"on {axes}; n = {n}", remark])), axes, remark,
+        claim.id, claim.section, claim.claim, claim.expects, _numbers(claim.measure, found),
+        found.value, found.low, found.high, n, word,
+        "; ".join(filter(None, [f"on {axes}; n = {n}", remark])), axes, remark, words, said.each,
+        claim.premise.says if claim.premise else "", claim.weak, needed, p_value(claim, found),
     )  # fmt: skip
+
+
+def _premise(claim: Claim, panels: Sequence[Panel], n: int) -> tuple[Verdict | None, str]:
+    """The verdict where a claim's premise fails on its own panels; else None and what was found of it."""
+    if claim.premise is None:
+        return None, ""
+    premise = claim.premise
+    try:
+        found = premise.measure.estimate(panels, n)
+    except (Missing, TooSmall) as lack:
+        return None, f"premise not checked: {premise.says} ({lack})"
+    if premise.holds(found.value):
+        return None, f"premise holds: {premise.says} ({premise.measure.text(found.value)})"
+    reason = f"premise fails: {premise.says} ({premise.measure.text(found.value)})"
+    if premise.instead is None:
+        return _unjudged(claim, NOT_TESTABLE, reason), ""
+    other = premise.instead.estimate(panels, n)
+    measured = f"instead, {_words(premise.instead)}: {_numbers(premise.instead, other)}"
+    reason = "; ".join(filter(None, [reason, measured, other.note]))
+    return replace(_unjudged(claim, NOT_TESTABLE, reason), measured=measured), ""
+
+
+def _disturbed(claim: Claim, panels: Sequence[Panel]) -> tuple[float, str]:
+    """The share of the requests of a claim about times that were disturbed, and a word where rows lack it."""
+    flags: list[bool | None] = []
+    for panel in panels:
+        wanted = list(claim.measure.wanted(panel).values())
+        if any(series.column in TIMES for series in wanted):
+            flags += panel.disturbed([series.key for series in wanted])
+    if not flags:
+        return 0.0, ""
+    share = sum(flag is True for flag in flags) / len(flags)
+    unknown = sum(flag is None for flag in flags)
+    if not unknown:
+        return share, f"{share:.0%} of the requests were timed on a disturbed machine" if share else ""
+    some = "the rows do" if unknown == len(flags) else f"{unknown} requests do"
+    return share, f"{some} not tell whether the machine was disturbed"
+
+
+def _words(measure: Measure) -> str:
+    return {"equal_time_difference": "score less the other's at equal TTFT"}.get(measure.kind, measure.kind)
+
+
+def _numbers(measure: Measure, found: Estimate) -> str:
+    text = found.instead or measure.text(found.value)
+    if not found.instead and not np.isnan(found.low):
+        text += f" [{_bound(measure, found.low)}, {_bound(measure, found.high)}]"
+    return text
+
+
+def _excludes(claim: Claim, found: Estimate) -> bool:
+    assumed = claim.assumed
+    return assumed is not None and not found.low <= assumed <= found.high
 
 
 def _estimate(claim: Claim, panels: Sequence[Panel], n: int) -> Estimate:
@@ -148,7 +232,7 @@ def _estimate(claim: Claim, panels: Sequence[Panel], n: int) -> Estimate:
     return claim.measure.interval(worst, n, f"worst at {_shape(shapes[at])}")
 
 
-def _word(claim: Claim, found: Estimate) -> str:
+def _side(claim: Claim, found: Estimate) -> str:
     """Reproduced where estimate and interval lie in the claim's range, not where both lie outside it."""
     low, high = claim.threshold
     ends = [found.low, found.value, found.high]
@@ -164,9 +248,9 @@ def _word(claim: Claim, found: Estimate) -> str:
     return INCONCLUSIVE
 
 
-def _bound(claim: Claim, value: float) -> str:
+def _bound(measure: Measure, value: float) -> str:
     if np.isfinite(value):
-        return claim.measure.text(value)
+        return measure.text(value)
     return "∞" if value > 0 else "-∞"
 
 
@@ -201,19 +285,9 @@ def _shape(shape: tuple[int, int]) -> str:
 def _unjudged(claim: Claim, verdict: str, reason: str) -> Verdict:
     nan = float("nan")
     return Verdict(
-        claim.id,
-        claim.section,
-        claim.claim,
-        claim.expects,
-        "-",
-        nan,
-        nan,
-        nan,
-        0,
-        verdict,
-        reason,
-        remark=reason,
-    )
+        claim.id, claim.section, claim.claim, claim.expects, "-", nan, nan, nan, 0, verdict, reason,
+        remark=reason, premise=claim.premise.says if claim.premise else "", weak=claim.weak,
+    )  # fmt: skip
 
 
 def _often(reasons: Sequence[str]) -> str:

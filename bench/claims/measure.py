@@ -27,6 +27,10 @@ class Estimate(NamedTuple):
     instead: str = ""
     """What to say where there is no number: "not reached"."""
     note: str = ""
+    tied: bool = False
+    """Whether every request gave the same: the interval is then 3 / n to both sides."""
+    p: float | None = None
+    """A p-value of its own; None where it follows from the interval."""
 
 
 class Measure(BaseModel):
@@ -34,9 +38,13 @@ class Measure(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    kind: str
     form: ClassVar[Form] = "{:.3f}"
     scored: ClassVar[bool] = True
     """Whether it reads scores: then panels whose scores tell nothing do not enter."""
+
+    logarithmic: ClassVar[bool] = False
+    """Whether it is a quotient, whose distances are those of logarithms."""
 
     sampled: ClassVar[bool] = False
     """Whether requests that all give the same number may hide some that would not: scores and recall do."""
@@ -95,7 +103,7 @@ class Measure(BaseModel):
             note = "; ".join(
                 filter(None, [note, f"the same in all requests: interval 3 / {n} to both sides"])
             )
-            return Estimate(found.value, found.value - 3 / n, found.value + 3 / n, note=note)
+            return Estimate(found.value, found.value - 3 / n, found.value + 3 / n, note=note, tied=True)
         return Estimate(found.value, found.low, found.high, note=note)
 
 

@@ -22,6 +22,9 @@ Shape = tuple[int, int]
 DEFAULTS: dict[str, dict[str, Any]] = {"qcfuse": {"anchor_ratio": 0.1, "anchor_rule": "kvzip", "layers": 3}}
 """Parameters that claims name, as the adapters have them where a row does not (a test compares them)."""
 
+COLD_PREFILL = "cold_prefill"
+"""Full prefill with nothing cached: it reads no cache either, and is no reference."""
+
 _PER_REQUEST = ["attention_top10", "layer_overlap"]
 
 
@@ -89,7 +92,7 @@ class Panel:
     @cached_property
     def bandwidths(self) -> dict[str, float]:
         """The bandwidths measured, slowest first, in bytes/s; infinite without a throttle."""
-        some = self.rows[self.rows["method"] != FULL_PREFILL]
+        some = self.rows[~self.rows["method"].isin([FULL_PREFILL, COLD_PREFILL])]
         rates = some.groupby("bandwidth")["bandwidth_bytes_per_s"].median().fillna(float("inf"))
         return {str(name): float(rate) for name, rate in rates.sort_values().items()}
 
@@ -132,6 +135,13 @@ class Panel:
         some = self.every[self.every["key"].isin(list(keys))]
         failed = some["status"].isin(["failed", "oom"])
         return 0.0 if some.empty else float(failed.groupby(some["key"]).mean().max())
+
+    def disturbed(self, keys: Sequence[Key]) -> list[bool | None]:
+        """Of each request measured at one of these points, whether the machine was disturbed when any of them
+        was timed; None where no row tells."""
+        some = self.every[self.every["key"].isin(list(keys)) & (self.every["status"] == "ok")]
+        known = some.groupby("request")["disturbed"]
+        return [None if flags.isna().all() else bool(flags.eq(True).any()) for _, flags in known]
 
     @property
     def tells_nothing(self) -> str:

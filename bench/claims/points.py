@@ -49,6 +49,27 @@ Named = Annotated[
 
 def at(panel: Panel, point: Point, store: Store = "fastest") -> dict[float, Key]:
     """The keys of a point by ratio, at one bandwidth, requests one at a time. Raises `Missing`."""
+    (keys,) = at_all(panel, [point], store)
+    return keys
+
+
+def at_all(panel: Panel, points: Sequence[Point], store: Store = "fastest") -> list[dict[float, Key]]:
+    """The keys of several points by ratio, all at the same bandwidth: of those that `store` allows, the first
+    at which all were measured. Raises `Missing`."""
+    for point in points:
+        _check(panel, point)
+    if all(point.method == FULL_PREFILL for point in points):
+        return [_keys(panel, point, "") for point in points]
+    lacks: list[Missing] = []
+    for bandwidth in bandwidths_of(panel, store):
+        try:
+            return [_keys(panel, point, bandwidth) for point in points]
+        except Missing as lack:
+            lacks.append(lack)
+    raise lacks[0]
+
+
+def _check(panel: Panel, point: Point) -> None:
     params = canonical(point.method, point.params, panel.layers)
     for key in panel.broken:
         if key[:2] == (point.method, params) and key.rate is None and key.rho in (point.rho or (key.rho,)):
@@ -57,11 +78,15 @@ def at(panel: Panel, point: Point, store: Store = "fastest") -> dict[float, Key]
     lacking = sorted(set(point.rho or ()) - measured)
     if lacking or not measured:
         raise Missing(f"no measured rows of {point}" + (f" at ρ {lacking[0]:g}" if lacking else ""))
-    bandwidth = "" if point.method == FULL_PREFILL else chosen_bandwidth(panel, store)
+
+
+def _keys(panel: Panel, point: Point, bandwidth: str) -> dict[float, Key]:
+    params = canonical(point.method, point.params, panel.layers)
+    place = "" if point.method == FULL_PREFILL else bandwidth
     keys = {
         key.rho: key
         for key in panel.keys
-        if (key.method, key.params, key.bandwidth, key.rate) == (point.method, params, bandwidth, None)
+        if (key.method, key.params, key.bandwidth, key.rate) == (point.method, params, place, None)
     }
     wanted = point.rho or sorted(keys)
     if not keys or not set(wanted) <= set(keys):
@@ -74,7 +99,7 @@ def side_by_side(panel: Panel, points: Sequence[Point], store: Store = "fastest"
 
     Raises `Missing` where a point, or a ratio common to all of them, was not measured.
     """
-    found = [at(panel, point, store) for point in points]
+    found = at_all(panel, points, store)
     sweeps = [
         set(keys)
         for point, keys in zip(points, found, strict=True)
@@ -109,20 +134,29 @@ def values_of(panel: Panel, method: str, param: str, rho: float | None) -> dict[
 
 
 def chosen_bandwidth(panel: Panel, store: Store) -> str:
-    """The name of one bandwidth. Raises `Missing` without rows, `TooSmall` where none lies in the range."""
+    """The name of one bandwidth, the first of `bandwidths_of`. Raises as that does."""
+    return bandwidths_of(panel, store)[0]
+
+
+def bandwidths_of(panel: Panel, store: Store) -> list[str]:
+    """The names of the bandwidths that `store` allows, the preferred one first, never none.
+
+    "fastest" allows every one, the fastest preferred. Raises `Missing` without rows, or without rows in the
+    range; `TooSmall` where "slowest" finds no throttle.
+    """
     rates = panel.bandwidths
     if not rates:
         raise Missing("no measured rows of a cache-fusion method")
     if store == "fastest":
-        return list(rates)[-1]
+        return list(rates)[::-1]
     throttled = panel.multiples
     if store == "slowest":
         if not throttled:
             raise TooSmall("the store was not throttled")
-        return next(iter(throttled))
+        return list(throttled)[:1]
     low, high = store
     inside = [name for name, multiple in throttled.items() if low <= multiple <= high]
     if not inside:
         has = ", ".join(f"{multiple:.3g}x" for multiple in throttled.values()) or "no throttle"
-        raise TooSmall(f"needs the store at {low:g}x to {high:g}x; measured: {has}")
-    return inside[0]
+        raise Missing(f"no data at that storage: needs the store at {low:g}x to {high:g}x; measured: {has}")
+    return inside

@@ -7,9 +7,10 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from bench.claims.ablation import BestAnchors, LargestStep, LayerPeak, OverlapPeak, TopLayers
+from bench.claims.best_variant import BestVariantDifference
 from bench.claims.compare import Difference, Mean, Ratio, Rises, Share
 from bench.claims.measure import Measure
-from bench.claims.speed import MatchedSpeedup
+from bench.claims.speed import EqualTimeDifference, MatchedSpeedup, ReachedShare
 from bench.claims.store import AdvantageGrowth, CrossesLower, CrossingPoint, WorstRate
 
 AnyMeasure = Annotated[
@@ -18,7 +19,10 @@ AnyMeasure = Annotated[
     | Share
     | Mean
     | Rises
+    | BestVariantDifference
     | MatchedSpeedup
+    | ReachedShare
+    | EqualTimeDifference
     | CrossingPoint
     | CrossesLower
     | AdvantageGrowth

@@ -11,8 +11,8 @@ import pandas as pd
 
 from bench.claims.measure import Estimate, Form, Lines, Measure
 from bench.claims.panel import Key, Panel, Series, canonical
-from bench.claims.points import Missing, Named, Point, TooSmall, at
-from bench.metrics.bootstrap import LEVEL, Floats
+from bench.claims.points import Missing, Named, Point, Store, TooSmall, at, bandwidths_of
+from bench.metrics.bootstrap import DRAWS, LEVEL, Floats
 from bench.results.bandwidth_claim import judge
 from bench.results.crossing import Crossing, crossings
 from bench.results.points import FULL_PREFILL
@@ -74,6 +74,7 @@ class CrossingPoint(_OverBandwidth):
 
     kind: Literal["crossing"]
     of: Named
+    logarithmic: ClassVar[bool] = True
 
     def text(self, value: float) -> str:
         return f"{value:.3g}x" if self.unit == "x" else f"{value:.3g} GB/s"
@@ -121,12 +122,16 @@ class CrossesLower(_OverBandwidth):
             if one.method in (self.of.method, self.full_view.method)
         )
         draws = ", ".join(f"{one.share:.0%}" for one in judged)
+        # in the panel where it is least sure, no smaller than the draws can show; 1 where panels disagree
+        agree = all(holds) or all(fails)
+        unsure = max(min(one.share, 1 - one.share) for one in judged) if agree else 0.5
         return Estimate(
             float(np.mean([one.share >= 0.5 for one in judged])),
             float(np.mean(holds)),
             1 - float(np.mean(fails)),
             f"true in {draws} of the draws",
             words,
+            p=max(2 * unsure, 2 / (DRAWS + 1)),
         )
 
 
@@ -166,7 +171,10 @@ class WorstRate(Measure):
     kind: Literal["worst_rate"]
     of: Named
     over: Named
+    store: Store | None = None
+    """The bandwidths that count; None: any."""
     form: ClassVar[Form] = "{:.2f}x"
+    logarithmic: ClassVar[bool] = True
     scored: ClassVar[bool] = False
 
     def wanted(self, panel: Panel) -> dict[Hashable, Series]:
@@ -192,11 +200,15 @@ class WorstRate(Measure):
         for key in panel.broken:
             if key.rate is not None and key[:2] == (point.method, params) and rho in (None, key.rho):
                 raise TooSmall(f"{panel.dataset}: every row of {point} at {key.rate:g} requests/s failed")
-        return {
-            key.rate: key
+        keys = [
+            key
             for key in panel.keys
             if key.rate is not None and key[:2] == (point.method, params) and rho in (None, key.rho)
-        }
+        ]
+        if self.store is not None and keys and point.method != FULL_PREFILL:
+            allowed = bandwidths_of(panel, self.store)
+            keys = [key for key in keys if key.bandwidth in allowed]
+        return {key.rate: key for key in keys if key.rate is not None}
 
 
 def plain(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -7,11 +7,27 @@ from math import isfinite
 from typing import Any
 
 REPRODUCED = "reproduced"
+PARTLY = "reproduced in part"
 NOT_REPRODUCED = "not reproduced"
+PARTLY_NOT = "not reproduced in part"
 INCONCLUSIVE = "inconclusive"
+TOO_FEW = "too few requests"
 NOT_TESTABLE = "not testable here"
 NO_DATA = "no data"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTABLE, NO_DATA)
+VERDICTS = (REPRODUCED, PARTLY, NOT_REPRODUCED, PARTLY_NOT, INCONCLUSIVE, TOO_FEW, NOT_TESTABLE, NO_DATA)
+UNJUDGED = (NOT_TESTABLE, NO_DATA)
+"""Kinds without a number."""
+
+
+@dataclass(frozen=True)
+class PanelEstimate:
+    """A model on a dataset alone: requests, and its own estimate with interval in words."""
+
+    name: str
+    n: int
+    measured: str
+    verdict: str
+    """`REPRODUCED`, `NOT_REPRODUCED` or `INCONCLUSIVE`: where its own interval lies."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +52,29 @@ class Verdict:
     high: float
     n: int
     verdict: str
+    """The kind, one of `VERDICTS`."""
     reason: str
     axes: str = ""
     remark: str = ""
+    words: str = ""
+    """The verdict with its panels or numbers ("reproduced on ruler/vt only"); "" where the kind says all."""
+    panels: tuple[PanelEstimate, ...] = ()
+    """Each model and dataset by itself, where there are at least two."""
+    premise: str = ""
+    """What has to be true before the claim can be judged."""
+    weak: str = ""
+    """Why the verdict is weak whatever it is; "" where it is not."""
+    needed: float = float("nan")
+    """Requests with which the claim could be shown with 80 % power; NaN where that is not known."""
+    p: float = float("nan")
+    """Two-sided, of the estimate lying on the other side of the threshold; NaN without a number."""
+    survives_holm: bool | None = None
+    """Of a reproduced claim: whether it stays so beside all others judged on these rows; else None."""
+
+    @property
+    def said(self) -> str:
+        """The verdict as it is shown."""
+        return self.words or self.verdict
 
     def record(self) -> dict[str, Any]:
         """The fields as JSON has them: a number that is not finite is None."""

@@ -12,7 +12,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bench import __version__
-from bench.claims.verdict import INCONCLUSIVE, NO_DATA, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Verdict
+from bench.claims.family import family_line
+from bench.claims.verdict import (
+    INCONCLUSIVE,
+    NO_DATA,
+    NOT_REPRODUCED,
+    NOT_TESTABLE,
+    PARTLY,
+    PARTLY_NOT,
+    REPRODUCED,
+    TOO_FEW,
+    UNJUDGED,
+    Verdict,
+)
 from bench.figures.style import STAGES
 from bench.reports.browser import browser
 from bench.reports.embed import json_block, policy
@@ -26,7 +38,10 @@ from bench.reports.text import visible
 from bench.results.reader import rows_file
 
 SCRIPTS = ("dom.js", "pareto.js", "tokens.js", "stages.js", "requests.js")
-MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", INCONCLUSIVE: "≈", NOT_TESTABLE: "○", NO_DATA: "–"}
+MARKS = {
+    REPRODUCED: "✓", PARTLY: "◐", NOT_REPRODUCED: "✗", PARTLY_NOT: "◑", INCONCLUSIVE: "≈", TOO_FEW: "◌",
+    NOT_TESTABLE: "○", NO_DATA: "–",
+}  # fmt: skip
 """A sign for each verdict, so that colour alone says nothing."""
 
 
@@ -63,7 +78,7 @@ def render(
         style=Markup(style),  # our own files, as are the scripts
         script=Markup(script),
         data=json_block(data), runs=sections, mine=mine, verdicts=verdicts, marks=MARKS,
-        unjudged=(NOT_TESTABLE, NO_DATA), left_out=requests["left_out"],
+        unjudged=UNJUDGED, family=family_line(verdicts), left_out=requests["left_out"],
         counts={name: sum(one.verdict == name for one in verdicts) for name in MARKS}, version=__version__,
         rows_sha256=[hashlib.sha256(rows_file(run.folder.path).read_bytes()).hexdigest() for run in runs],
     )  # fmt: skip
