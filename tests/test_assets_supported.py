@@ -70,6 +70,7 @@ def test_what_is_supported_passes(config: dict[str, Any]) -> None:
         (LLAMA | {"rope_scaling": 2.0}, "rope_scaling is no mapping"),
         (LLAMA | {"hidden_act": "gelu"}, "hidden_act gelu"),
         (LLAMA | {"mlp_bias": True}, "mlp_bias"),
+        (LLAMA | {"num_attention_heads": 0}, "field 'num_attention_heads' is 0"),
     ],
 )
 def test_what_is_not_is_one_line_that_names_what_is(config: dict[str, Any], reason: str) -> None:

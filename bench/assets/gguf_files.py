@@ -87,8 +87,8 @@ def check(files: Sequence[Path]) -> int:
         for tensor in reader.tensors:
             if tensor.name == "rope_freqs.weight" and (tensor.data != 1).any():
                 raise UserError(
-                    f"{path}: its Llama-3 RoPE factors (rope_freqs.weight) get lost when transformers reads a "
-                    "GGUF file; give the safetensors checkpoint"
+                    f"{path}: its Llama-3 RoPE factors (rope_freqs.weight) get lost when transformers reads "
+                    "a GGUF file; give the safetensors checkpoint"
                 )
     return sum(int(tensor.n_elements) for reader in readers for tensor in reader.tensors)
 

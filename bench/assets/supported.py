@@ -1,4 +1,4 @@
-"""What a checkpoint's own files say about whether cache fusion can run it; asked before anything is loaded."""
+"""What a checkpoint's own files say about whether cache fusion can run it, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -62,11 +62,20 @@ def _reason(config: Mapping[str, Any]) -> str:
     kind, named = config.get("model_type"), config.get("architectures") or []
     shown = ", ".join(map(str, named)) if isinstance(named, list) and named else kind
     if kind not in ARCHITECTURES or (named and named != [ARCHITECTURES[str(kind)]]):
-        return f"cache fusion cannot run the architecture {shown or 'that config.json leaves out'}"
+        named = ascii(str(shown))[1:-1] if shown else "that config.json leaves out"  # a name may hold anything
+        return f"cache fusion cannot run the architecture {named}"
     for name in ("quantization_config", "compression_config"):
         if config.get(name):
             return f"the checkpoint is quantised ({_method(config[name])})"
-    return _window(config) or _rope(config) or _layers(config)
+    return _sizes(config) or _window(config) or _rope(config) or _layers(config)
+
+
+def _sizes(config: Mapping[str, Any]) -> str:
+    for name in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size"):
+        value = config.get(name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            return f"config.json cannot be used (field {name!r} is {value!r}, not a whole number above 0)"
+    return ""
 
 
 def _method(quantisation: Any) -> str:
