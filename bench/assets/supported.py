@@ -42,9 +42,9 @@ def read_config(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise UserError(f"{path} is not JSON; mend it, or fetch the checkpoint again") from error
+        raise UserError(f"{path} is not JSON; mend it, or give another model: {SUPPORTED}") from error
     if not isinstance(config, dict):
-        raise UserError(f"{path} holds no mapping; mend it, or fetch the checkpoint again")
+        raise UserError(f"{path} holds no mapping; mend it, or give another model: {SUPPORTED}")
     return config
 
 
@@ -60,10 +60,10 @@ def check_config(config: Mapping[str, Any], where: str) -> None:
 
 def _reason(config: Mapping[str, Any]) -> str:
     kind, named = config.get("model_type"), config.get("architectures") or []
-    shown = ", ".join(map(str, named)) if isinstance(named, list) and named else kind
+    said = ", ".join(map(str, named)) if isinstance(named, list) and named else kind
     if kind not in ARCHITECTURES or (named and named != [ARCHITECTURES[str(kind)]]):
-        named = ascii(str(shown))[1:-1] if shown else "that config.json leaves out"  # a name may hold anything
-        return f"cache fusion cannot run the architecture {named}"
+        shown = ascii(str(said))[1:-1] if said else "that config.json leaves out"  # it may say anything
+        return f"cache fusion cannot run the architecture {shown}"
     for name in ("quantization_config", "compression_config"):
         if config.get(name):
             return f"the checkpoint is quantised ({_method(config[name])})"
