@@ -120,14 +120,16 @@ def test_print_then_run_then_options_told_apart(
 ) -> None:
     argv = [
         "run", "fig10", "--profile", "tiny", "--models", str(tiny("llama")), "--requests", "1",
-        "--chunk-tokens", "90", "--dtype", "float32", "--methods", "full_prefill,epic", "--datasets", "multihop,multihop[hops=1]",
+        "--chunk-tokens", "90", "--dtype", "float32", "--methods", "full_prefill,epic",
+        "--datasets", "multihop,multihop[hops=1]",
     ]  # fmt: skip
     assert main([*argv, "--print"]) == 0
     path = own(tmp_path, capsys.readouterr().out)
     assert main(["run", path, "--out", str(tmp_path / "run"), "--report", str(tmp_path / "report")]) == 0
     rows = [json.loads(line) for line in (tmp_path / "run" / "rows.jsonl").read_text().splitlines()]
     assert {row["dataset"] for row in rows} == {"multihop", "multihop[hops=1]"}
-    assert "multihop[hops=1]" in capsys.readouterr().out, "and shown, not taken for the terminal's markup"
+    shown = capsys.readouterr().out
+    assert "multihop[hops=1], request" in shown, "not taken for the terminal's markup"
     assert main([*argv, "--out", str(tmp_path / "run"), "--report", str(tmp_path / "report")]) == 0, (
         "the same run"
     )
