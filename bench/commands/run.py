@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.commands.arguments import last_line, names, ratios
+from bench.commands.arguments import check_folder, last_line, names, ratios
 
 
 def add(commands: Any) -> None:
@@ -71,6 +71,7 @@ def add(commands: Any) -> None:
 
 
 def _do(args: argparse.Namespace, console: Console) -> int:
+    from bench.assets import cache
     from bench.experiments import profile_of, resolve, stem_of, written
     from bench.reports.write import write_report
     from bench.runners.run import run
@@ -91,11 +92,16 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         print(f"# qcbench run ./FILE.yaml runs this.\n{written(sweep)}", end="")
         return 0
     out = args.out or Path("results") / stem_of(args.experiment, profile)
+    report = args.report or Path("reports") / out.name
+    cache.check()
+    if not args.dry_run:
+        check_folder(out, "--out")
+        check_folder(report, "--report")
     wandb = "off" if args.dry_run else mode_before_run(args.wandb)
     failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)
     if args.dry_run:
         return 0
-    page = write_report([out], args.report or Path("reports") / out.name, console)
+    page = write_report([out], report, console)
     if failed:
         console.print(
             f"{failed} rows failed; their errors are in {out}/rows.jsonl, tracebacks in {out}/errors.log"

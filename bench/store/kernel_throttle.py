@@ -129,7 +129,7 @@ def _mount_of_cgroup2(mountinfo: str) -> tuple[str, Path] | None:
 
 
 def _write(path: Path, text: str) -> None:
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.write(text)
 
 
