@@ -214,7 +214,8 @@ def test_folders_are_tried_before_anything_is_measured(
     bad = tmp_path / folder
     assert "choose another folder with --report" in wrong(*changed(small, report=bad))
     for command in (
-        ["compare", "./mine.py"], ["report", tmp_path], ["timeline", tmp_path], ["publish", tmp_path, "--dry-run"],
+        ["compare", "./mine.py"], ["report", tmp_path], ["timeline", tmp_path],
+        ["publish", tmp_path, "--dry-run"],
     ):  # fmt: skip
         assert "choose another folder with --out" in wrong(*command, "--out", bad)
     assert [path.name for path in tmp_path.iterdir()] == ["file"], "no folder is left behind"

@@ -57,8 +57,12 @@ def check() -> None:
 def try_folder(folder: Path) -> None:
     """Raise `OSError` where `folder` cannot be made or written. Leaves nothing behind."""
     there = folder.absolute()
-    while not os.path.lexists(there):  # raises where a name is too long
-        there = there.parent
+    while True:
+        try:
+            there.lstat()  # raises something else where a name is too long
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            there = there.parent
     if not there.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
     with tempfile.TemporaryDirectory(prefix=".qcbench-", dir=there):

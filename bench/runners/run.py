@@ -289,7 +289,7 @@ def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any, out: Path) -> 
 def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
     """Token ids that end an answer: the generation configuration's and the tokenizer's own."""
     path = model.path / "generation_config.json"
-    named = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+    named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.exists() else None
     ids = named if isinstance(named, list) else [named]
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
