@@ -22,7 +22,7 @@ class ModelShape:
     @staticmethod
     def of(folder: Path) -> ModelShape:
         """From the config.json of a checkpoint folder."""
-        config = json.loads((folder / "config.json").read_text())
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         heads = config["num_attention_heads"]
         return ModelShape(
             config["num_hidden_layers"], config["hidden_size"], config["intermediate_size"], heads,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from bench import plugins
 from bench.errors import UserError
 from bench.method import Method
+from bench.specification import parse
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,11 @@ def method_of(spec: str) -> NamedMethod:
     Raises `UserError` for an unknown name, a file that is not there or defines no `METHOD`, and
     parameters the method does not have or cannot take.
     """
-    match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", spec.strip())
-    if match is None:
-        raise UserError(f"method {spec!r}: write NAME, NAME[param=value,...] or FILE.py")
-    name, written = match[1].strip(), match[2] or ""
+    name, params = parse(spec, "method")
     module = plugins.load_checked("methods", name)
     cls = getattr(module, "METHOD", None)
     if not (inspect.isclass(cls) and issubclass(cls, Method)):
         raise UserError(f"{module.__file__}: define METHOD = <your subclass of bench.method.Method>")
-    params = _params(written, spec)
     variant = params.pop("variant", "paper")
     if variant != "paper" and not (variant == "released" and cls.released):
         known = "paper or released" if cls.released else "paper alone: no code of it differs"
@@ -78,17 +73,3 @@ def method_of(spec: str) -> NamedMethod:
     different: dict[str, Any] = {} if variant == "paper" else {"variant": variant}
     different |= {k: v for k, v in asdict(method).items() if base[k] != v}
     return NamedMethod(Path(name).stem, method, different, hashlib.sha256(source).hexdigest())
-
-
-def _params(written: str, spec: str) -> dict[str, Any]:
-    """Read "a=1,b=[2,3]": each value as YAML."""
-    params: dict[str, Any] = {}
-    for pair in re.split(r",(?=\s*\w+=)", written) if written else []:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"method {spec!r}: write parameters as name=value, separated by commas")
-        try:
-            params[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise UserError(f"method {spec!r}: {key.strip()}: cannot read {value!r}") from error
-    return params

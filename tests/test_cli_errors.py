@@ -203,3 +203,27 @@ def test_timelines_that_are_not_there(wrong: Cli, tmp_path: Path) -> None:
 
 def test_a_report_of_nothing(wrong: Cli, tmp_path: Path) -> None:
     assert str(tmp_path) in wrong("report", tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["file/below", "n" * 300])
+def test_folders_are_tried_before_anything_is_measured(
+    wrong: Cli, small: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("bench.runners.run.plan", lambda *_: pytest.fail("planned first"))
+    bad = tmp_path / folder
+    assert "choose another folder with --report" in wrong(*changed(small, report=bad))
+    for command in (
+        ["compare", "./mine.py"], ["report", tmp_path], ["timeline", tmp_path],
+        ["publish", tmp_path, "--dry-run"],
+    ):  # fmt: skip
+        assert "choose another folder with --out" in wrong(*command, "--out", bad)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "no folder is left behind"
+    monkeypatch.setenv("QCBENCH_CACHE", str(bad))
+    assert "set QCBENCH_CACHE to a folder of your own" in wrong(*small)
+    assert "set QCBENCH_CACHE to a folder of your own" in wrong("fetch", "smollm2-135m")
+
+
+def test_a_cache_in_nobodys_home(wrong: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCBENCH_CACHE", "~nobody-is-called-this/cache")
+    assert "QCBENCH_CACHE=~nobody-is-called-this/cache" in wrong("fetch", "smollm2-135m")

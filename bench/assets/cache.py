@@ -24,7 +24,7 @@ from bench.errors import UserError
 
 MARKER = ".complete.json"
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 Say = Callable[[str], None]
 
@@ -34,9 +34,39 @@ def silent(line: str) -> None:
 
 
 def root() -> Path:
-    """The cache folder: `QCBENCH_CACHE`, else `qcbench` in the user's XDG cache folder. Creates nothing."""
+    """The cache folder: `QCBENCH_CACHE`, else `qcbench` in the user's XDG cache folder. Creates nothing.
+
+    Raises `UserError` where `QCBENCH_CACHE` begins with the home of nobody.
+    """
     chosen = os.environ.get("QCBENCH_CACHE")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("qcbench")
+    try:
+        return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("qcbench")
+    except RuntimeError as error:
+        raise UserError(f"QCBENCH_CACHE={chosen}: {error}; give a folder of your own") from error
+
+
+def check() -> None:
+    """Raise `UserError` where the cache folder is not there and cannot be made. Leaves nothing behind."""
+    try:
+        if not root().is_dir():  # one that can only be read serves what it holds
+            try_folder(root())
+    except OSError as error:
+        raise _not_writable(error) from error
+
+
+def try_folder(folder: Path) -> None:
+    """Raise `OSError` where `folder` cannot be made or written. Leaves nothing behind."""
+    there = folder.absolute()
+    while True:
+        try:
+            there.lstat()  # raises something else where a name is too long
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            there = there.parent
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    with tempfile.TemporaryDirectory(prefix=".qcbench-", dir=there):
+        pass
 
 
 def entry(name: str, build: Callable[[Path], object], *, need: Callable[[], int], say: Say = silent) -> Path:
@@ -46,6 +76,7 @@ def entry(name: str, build: Callable[[Path], object], *, need: Callable[[], int]
     for the first one. Raises `UserError` when the folder cannot be written or the disk is full; whatever
     `build` raises passes through. Nothing is left behind in either case.
     """
+    check()
     place = root() / name
     with _translated(place):
         if not is_complete(place):  # asked before the lock, so that a read-only cache serves too
@@ -190,8 +221,12 @@ def _translated(place: Path) -> Iterator[None]:
                 "make room, or set QCBENCH_CACHE to a folder on a larger disk"
             ) from error
         if error.errno in _NOT_WRITABLE:
-            raise UserError(
-                f"the cache folder {root()} cannot be written ({error.strerror}); "
-                "set QCBENCH_CACHE to a folder of your own"
-            ) from error
+            raise _not_writable(error) from error
         raise
+
+
+def _not_writable(error: OSError) -> UserError:
+    return UserError(
+        f"the cache folder {root()} cannot be written ({error.strerror}); "
+        "set QCBENCH_CACHE to a folder of your own"
+    )

@@ -13,6 +13,7 @@ import huggingface_hub
 from huggingface_hub import constants, errors
 
 from bench.assets import cache
+from bench.assets.supported import check_config, read_config
 from bench.errors import UserError
 
 SECONDS = 5.0  # how long the hub may take to answer at all
@@ -74,6 +75,9 @@ def snapshot(repo: str, say: cache.Say = cache.silent) -> tuple[Path, str]:
         no_answer = error
     try:
         if no_answer is None:
+            # A model that cannot be run is refused before gigabytes of it are fetched.
+            config = huggingface_hub.hf_hub_download(repo, "config.json", etag_timeout=SECONDS)
+            check_config(read_config(Path(config)), repo)
             _require_space_for(repo, say)
         found = huggingface_hub.snapshot_download(
             repo,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.assets import cache, checkpoint, convert, hashes, hub, wheels
+from bench.assets import cache, checkpoint, convert, gguf_files, hashes, hub, wheels
 from bench.assets.wheels import WheelPart
 from bench.errors import UserError
 
@@ -70,7 +70,7 @@ def resolve(model: str, say: cache.Say = cache.silent) -> ModelRef:
 
     `model` is a built-in name, a local checkpoint folder, a local .gguf file, or a hub name "org/name",
     looked for in this order. `say` gets one line per step that takes time. Raises `UserError` when the model
-    cannot be had.
+    cannot be had, is damaged, or cannot be run (`bench.assets.supported`); nothing is loaded before.
     """
     if model in BUILT_IN:
         return _built_in(model, say)
@@ -139,16 +139,26 @@ def _fetch(known: BuiltIn, work: Path, say: cache.Say) -> tuple[Path, Source]:
 
 
 def _local_gguf(path: Path, say: cache.Say) -> ModelRef:
-    sha256 = checkpoint.remembered_sha256(path)
+    files, name = gguf_files.parts(path), gguf_files.stem(path)
+    weights = gguf_files.check(files)
+    sha256 = checkpoint.revision(files)
 
     def build(folder: Path) -> None:
-        say(f"converting {path.name} to an fp32 checkpoint")
-        convert.dequantise(path, folder)
+        whole, work = path, folder / "work"
+        if len(files) > 1:
+            say(f"joining the {len(files)} parts of {name}")
+            work.mkdir()
+            whole = work / f"{name}.gguf"
+            gguf_files.join(files, whole)
+        say(f"converting {whole.name} to an fp32 checkpoint")
+        convert.dequantise(whole, folder)
+        shutil.rmtree(work, ignore_errors=True)
 
+    joined = sum(file.stat().st_size for file in files) if len(files) > 1 else 0
     place = cache.entry(
-        _entry_name(path.stem, sha256), build, need=lambda: convert.checkpoint_bytes(path), say=say
+        _entry_name(name, sha256), build, need=lambda: convert.checkpoint_bytes(weights) + joined, say=say
     )
-    return ModelRef(path.stem, place, sha256, "gguf")
+    return ModelRef(name, place, sha256, "gguf")
 
 
 def _entry_name(name: str, sha256: str) -> str:

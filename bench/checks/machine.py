@@ -86,7 +86,11 @@ def _packages() -> Iterator[Fact]:
     )
     if not path.is_file():
         return
-    pins = [line.split("==") for line in path.read_text().splitlines() if "==" in line and line[0] != "#"]
+    pins = [
+        line.split("==")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "==" in line and line[0] != "#"
+    ]
     wrong = []
     for name, version in ((name.strip(), rest.split(";")[0].strip()) for name, rest in pins):
         here = _installed(name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.assets.cache import try_folder
 from bench.errors import UserError
 
 
@@ -27,6 +28,14 @@ def names(text: str) -> list[str]:
         else:
             parts[-1] += sign
     return [part.strip() for part in parts if part.strip()]
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Refuse a folder that cannot be written before anything is measured or read. Raises `UserError`."""
+    try:
+        try_folder(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; choose another folder with {option}") from error
 
 
 def last_line(page: Path, console: Console) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.commands.arguments import check_folder
+
 
 def add(commands: Any) -> None:
     """Add the command to the parser's."""
@@ -32,9 +34,14 @@ def add(commands: Any) -> None:
 
 
 def _do(args: argparse.Namespace, console: Console) -> int:
+    from bench.assets import cache
     from bench.compare.measure import compare
 
+    run = args.run or Path("results") / f"{args.experiment}-{args.profile}"
+    cache.check()
+    check_folder(args.out or Path("reports"), "--out")
+    check_folder(run.parent, "--run")
     return compare(
-        args.method, args.run or Path("results") / f"{args.experiment}-{args.profile}",
+        args.method, run,
         args.experiment, args.profile, args.out, console, args.fresh,
     )  # fmt: skip

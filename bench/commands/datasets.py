@@ -28,7 +28,7 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         if not card.exists():
             known = ", ".join(plugins.available("datasets"))
             raise UserError(f"unknown dataset {args.name!r}; known: {known}")
-        console.print(Markdown(card.read_text()))
+        console.print(Markdown(card.read_text(encoding="utf-8")))
         return 0
     table = Table("dataset", "metric", "what it is", box=None)
     for name in plugins.available("datasets"):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import plugins
+from bench.commands.arguments import check_folder
 from bench.errors import UserError
 
 
@@ -30,9 +31,10 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         from bench.checks.show import stand_of
         from bench.reference.methods import page
 
+        check_folder(args.write.parent, "--write")
         text = page(stand_of(args.model, 2000, console), args.model)
         try:
-            args.write.write_text(text)
+            args.write.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UserError(f"{args.write}: {error.strerror}; give another --write") from error
         return 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.commands.arguments import check_folder
 from bench.errors import UserError
 
 
@@ -35,6 +36,7 @@ def _publish(args: argparse.Namespace, console: Console) -> int:
         raise UserError(f"--timeout {args.timeout:g}: give seconds, more than 0")
     project, entity = args.project or project_name(), args.entity or entity_name()
     if args.dry_run:
+        check_folder(args.out or args.run, "--out")
         dry_run(args.run, args.out or args.run, console, project=project, entity=entity)
     elif args.out is not None:
         raise UserError("--out goes with --dry-run")

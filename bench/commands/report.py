@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.commands.arguments import last_line
+from bench.commands.arguments import check_folder, last_line
 
 
 def add(commands: Any) -> None:
@@ -23,7 +23,9 @@ def _do(args: argparse.Namespace, console: Console) -> int:
     from bench.reports.write import write_report
 
     runs: list[Path] = args.run
-    last_line(write_report(runs, args.out or Path("reports") / _name(runs[0]), console), console)
+    out = args.out or Path("reports") / _name(runs[0])
+    check_folder(out, "--out")
+    last_line(write_report(runs, out, console), console)
     return 0
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.commands.arguments import last_line, names, ratios
+from bench.commands.arguments import check_folder, last_line, names, ratios
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser's."""
     run = commands.add_parser("run", help="run an experiment, or go on with it")
-    run.add_argument("experiment", help="name of an experiment, such as fig10")
-    run.add_argument("--profile", default="smoke", help="tiny, smoke, cpu, lite or paper (default: smoke)")
+    run.add_argument("experiment", help="name of an experiment, such as fig10, or a file: ./own.yaml")
+    run.add_argument("--profile", help="tiny, smoke, cpu, lite or paper (default: smoke)")
     run.add_argument("--out", type=Path, help="run folder (default: results/EXPERIMENT-PROFILE)")
     run.add_argument(
         "--report", type=Path, help="folder for figures (default: reports/NAME OF THE RUN FOLDER)"
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     run.add_argument(
         "--models", type=names, help="built-in names, hub ids, checkpoint folders or .gguf files"
     )
-    run.add_argument("--datasets", type=names, help="tasks, such as ruler/mq,multihop")
+    run.add_argument("--datasets", type=names, help="tasks, such as multihop,ruler/vt[demo_tokens=0]")
     run.add_argument("--methods", type=names, help="names, names with parameters, or files: epic,./mine.py")
     run.add_argument("--rho", type=ratios, help="recomputation ratios, such as 0.1,0.3")
     run.add_argument("--requests", type=int, help="requests a cell")
@@ -58,6 +58,10 @@ def add(commands: Any) -> None:
     run.add_argument(
         "--dry-run", action="store_true", help="print cells, requests, disk and time, run nothing"
     )
+    run.add_argument(
+        "--print", action="store_true", dest="write",
+        help="print the settings as YAML, to start an own.yaml from; run nothing",
+    )  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="start over, dropping the rows of the run folder")
     run.add_argument(
         "--wandb", choices=["offline", "online", "off"],
@@ -67,7 +71,8 @@ def add(commands: Any) -> None:
 
 
 def _do(args: argparse.Namespace, console: Console) -> int:
-    from bench.experiments import resolve
+    from bench.assets import cache
+    from bench.experiments import profile_of, resolve, stem_of, written
     from bench.reports.write import write_report
     from bench.runners.run import run
     from bench.tracking.after_run import mirror, mode_before_run
@@ -75,19 +80,28 @@ def _do(args: argparse.Namespace, console: Console) -> int:
     for name in ("longbench", "spans"):
         if getattr(args, name) is not None:
             os.environ[f"QCBENCH_{name.upper()}"] = str(getattr(args, name))
+    profile = profile_of(args.experiment, args.profile)
     sweep = resolve(
-        args.experiment, args.profile, models=args.models, datasets=args.datasets, methods=args.methods,
+        args.experiment, profile, models=args.models, datasets=args.datasets, methods=args.methods,
         rho=args.rho, requests=args.requests, chunks=args.chunks, chunk_tokens=args.chunk_tokens,
         seed=args.seed, dtype=args.dtype, store=args.store, bandwidth=args.bandwidth,
         throttle=args.throttle, read_latency_ms=args.read_latency_ms, store_limit_gb=args.store_limit_gb,
         overlap=args.overlap, chunk_prefix=args.chunk_prefix, calibration_set=args.calibration_set,
     )  # fmt: skip
-    out = args.out or Path("results") / f"{args.experiment}-{args.profile}"
+    if args.write:
+        print(f"# qcbench run ./FILE.yaml runs this.\n{written(sweep)}", end="")
+        return 0
+    out = args.out or Path("results") / stem_of(args.experiment, profile)
+    report = args.report or Path("reports") / out.name
+    cache.check()
+    if not args.dry_run:
+        check_folder(out, "--out")
+        check_folder(report, "--report")
     wandb = "off" if args.dry_run else mode_before_run(args.wandb)
     failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)
     if args.dry_run:
         return 0
-    page = write_report([out], args.report or Path("reports") / out.name, console)
+    page = write_report([out], report, console)
     if failed:
         console.print(
             f"{failed} rows failed; their errors are in {out}/rows.jsonl, tracebacks in {out}/errors.log"

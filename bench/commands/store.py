@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.commands.arguments import check_folder
+
 
 def add(commands: Any) -> None:
     """Add the command to the parser's."""
@@ -23,6 +25,7 @@ def add(commands: Any) -> None:
 def _do(args: argparse.Namespace, console: Console) -> int:
     from bench.store.exchange import export_store, import_store
 
+    check_folder(args.target, "TARGET")
     move = export_store if args.what == "export" else import_store
     console.print(
         f"{move(args.source, args.target)} entries, {args.source} to {args.target}", highlight=False

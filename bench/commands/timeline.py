@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.commands.arguments import names
+from bench.commands.arguments import check_folder, names
 
 
 def add(commands: Any) -> None:
@@ -32,5 +32,7 @@ def _do(args: argparse.Namespace, console: Console) -> int:
     from bench.results.report_timeline import write_timeline
 
     wanted = Wanted(args.request, args.model, args.dataset, args.method, args.bandwidth, args.rho)
-    write_timeline(args.run, wanted, args.out or Path("reports") / args.run.name, console)
+    out = args.out or Path("reports") / args.run.name
+    check_folder(out, "--out")
+    write_timeline(args.run, wanted, out, console)
     return 0

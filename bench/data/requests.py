@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from transformers import PreTrainedTokenizerBase
 
 from bench import plugins
@@ -47,7 +48,18 @@ def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
     unknown = sorted(set(options) - set(parameters))
     if unknown:
         raise UserError(f"dataset {spec!r} has no parameter {unknown[0]!r}; it has: {', '.join(parameters)}")
-    return cls(task=task, **options)
+    return cls(task=task, **{name: _typed(cls, spec, name, value) for name, value in options.items()})
+
+
+def _typed(cls: type[Dataset], spec: str, name: str, value: Any) -> Any:
+    """An option's value, of the type its field has. Raises `UserError` where it cannot be that."""
+    hint = get_type_hints(cls)[name]
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except PydanticSchemaGenerationError:  # a type pydantic does not know: the dataset's own affair
+        return value
+    except ValidationError as error:
+        raise UserError(f"dataset {spec!r}: {name}: {error.errors()[0]['msg']}, not {value!r}") from error
 
 
 def build_requests(
@@ -58,13 +70,14 @@ def build_requests(
     n: int,
     seed: int,
     options: Mapping[str, Any] = {},
+    label: str = "",
 ) -> tuple[list[Request], dict[str, Any]]:
     """Make n requests of `chunks` chunks of `chunk_tokens` tokens (the last may be short).
 
     Prefix, context and query are tokenised once each, apart; chunks are slices of the context's
     ids, so nothing is ever tokenised again. Returns the requests and their provenance (JSON
     values): what lengths came out, what the chunks share, how many spans an edge cuts,
-    and what the dataset reports.
+    and what the dataset reports. `label` is what rows call the dataset (default: as it is written).
 
     Raises `UserError` for bad numbers, an unknown dataset, a slow tokenizer, a sample that is not
     well-formed (`bench.data.samples`), and one with fewer than `chunks` chunks where the dataset does not
@@ -79,7 +92,9 @@ def build_requests(
     if len(samples) != n:
         raise UserError(f"{dataset_spec}: {n} samples asked for, {len(samples)} there")
     check_samples(samples, dataset_spec)
-    made = [_request(s, dataset_spec, turn, chunks, chunk_tokens, dataset.takes_short) for s in samples]
+    made = [
+        _request(s, label or dataset_spec, turn, chunks, chunk_tokens, dataset.takes_short) for s in samples
+    ]
     requests = [request for request, _ in made]
     return requests, {
         "dataset": dataset_spec,

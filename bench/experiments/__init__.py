@@ -10,17 +10,39 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bench.bandwidth import Bandwidth
 from bench.errors import UserError
+from bench.experiments.files import read_mapping
+from bench.specification import canonical, parse
 
 _HERE = Path(__file__).resolve().parent
 
 
 class Task(BaseModel):
-    """A dataset task with its options: "ruler/mq", or {name: longbench/musique, options: {...}}."""
+    """A dataset task with its options.
+
+    Written "ruler/mq", "ruler/mq[tokens_to_generate=48]", or {name: longbench/musique, options: {...}}.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     options: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_brackets(cls, value: Any) -> Any:
+        written = value if isinstance(value, str) else value.get("name") if isinstance(value, dict) else None
+        if not isinstance(written, str):
+            return value
+        name, options = parse(written, "dataset")
+        if isinstance(value, str):
+            return {"name": name, "options": options}
+        own = value.get("options", {})
+        return value | {"name": name, "options": options | own if isinstance(own, dict) else own}
+
+    @property
+    def written(self) -> str:
+        """Name and options, in the one way to write them."""
+        return canonical(self.name, self.options)
 
 
 class Sweep(BaseModel):
@@ -29,8 +51,8 @@ class Sweep(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     experiment: str
-    profile: str
-    about: str
+    profile: str = ""
+    about: str = ""
     models: list[str] = Field(min_length=1)
     datasets: list[Task] = Field(min_length=1)
     methods: list[str] = Field(min_length=1)
@@ -62,16 +84,6 @@ class Sweep(BaseModel):
     shown: int = Field(default=4, ge=0)
     """The first requests of each model and dataset: their prompts, selections and timelines are kept."""
 
-    @field_validator("datasets", mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        return [{"name": item} if isinstance(item, str) else item for item in value]
-
-    @field_validator("calibration_set", mode="before")
-    @classmethod
-    def _one_named(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
     @field_validator("rho")
     @classmethod
     def _ratios(cls, value: list[float]) -> list[float]:
@@ -86,6 +98,12 @@ class Sweep(BaseModel):
         for text in value:
             Bandwidth.of(text)
         return list(dict.fromkeys(value))
+
+    @property
+    def labels(self) -> list[str]:
+        """What rows call each dataset: its name, with its options where the name is there more than once."""
+        names = [task.name for task in self.datasets]
+        return [t.name if names.count(t.name) == 1 else t.written for t in self.datasets]
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
@@ -104,34 +122,80 @@ def known() -> list[str]:
 
 
 def profiles(name: str) -> list[str]:
-    """Names of an experiment's profiles."""
-    return list(_read(name)["profiles"])
+    """Names of an experiment's profiles; none where a file of one's own has none."""
+    return list(_read(name).get("profiles", {}))
+
+
+def is_file(name: str) -> bool:
+    """Whether an experiment is named by a file of one's own."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def stem_of(name: str, profile: str) -> str:
+    """What the run folder of an experiment is called, where no other name is given."""
+    return "-".join(filter(None, [Path(name).stem if is_file(name) else name, profile]))
 
 
 def _read(name: str) -> dict[str, Any]:
+    if is_file(name):
+        return read_mapping(Path(name))
     if name not in known():
-        raise UserError(f"unknown experiment {name!r}; known: {', '.join(known())}")
-    loaded: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text())
-    return loaded
+        raise UserError(
+            f"unknown experiment {name!r}; known: {', '.join(known())}; or give a file: ./mine.yaml "
+            "(--print writes one to start from)"
+        )
+    return read_mapping(_HERE / f"{name}.yaml")
+
+
+def profile_of(name: str, asked: str | None) -> str:
+    """The profile to run: the one asked for, else smoke, or the only one of a file of one's own.
+
+    Empty for a file without profiles. Raises `UserError` for one that the experiment does not have.
+    """
+    there = profiles(name)
+    if not there:
+        if asked is not None:
+            raise UserError(f"{name} has no profiles, so no {asked!r}; leave --profile out")
+        return ""
+    chosen = asked or (there[0] if len(there) == 1 and is_file(name) else "smoke")
+    if chosen not in there:
+        raise UserError(f"unknown profile {chosen!r} of {name}; known: {', '.join(there)}")
+    return chosen
 
 
 def resolve(name: str, profile: str, **overrides: Any) -> Sweep:
     """An experiment's profile with what the command line overrides (None = not given).
 
-    Raises `UserError` for unknown names and impossible values.
+    `name` is a built-in experiment, or a YAML file of one's own: with `common` and `profiles` as the built-in
+    ones, or (profile "") the settings alone, as `written` gives them. Raises `UserError` for unknown names,
+    settings that there are not, and impossible values.
     """
     document = _read(name)
-    if profile not in document["profiles"]:
-        raise UserError(f"unknown profile {profile!r} of {name}; known: {', '.join(document['profiles'])}")
-    merged = {
-        **document.get("common", {}),
-        **document["profiles"][profile],
-        **{key: value for key, value in overrides.items() if value is not None},
-    }
+    profile_of(name, profile or None)
+    settings = {**document.get("common", {}), **document["profiles"][profile]} if profile else document
+    merged = {"experiment": Path(name).stem, "profile": profile, **settings}
+    merged |= {key: value for key, value in overrides.items() if value is not None}
+    where = f"{name}: " if is_file(name) else ""
+    unknown = [str(key) for key in merged if key not in Sweep.model_fields]
+    if unknown:
+        settable = ", ".join(key for key in Sweep.model_fields if key not in ("experiment", "profile"))
+        raise UserError(f"{where}there is no setting {unknown[0]!r}; there are: {settable}")
     try:
-        return Sweep(experiment=name, profile=profile, **merged)
+        return Sweep(**merged)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])).replace("_", "-")
+        key = ".".join(map(str, first["loc"]))
         what = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{where}: {what}" if where else what) from error
+        given = f", not {first['input']!r}" if isinstance(first["input"], (str, int, float)) else ""
+        key = key if where else key.replace("_", "-")
+        raise UserError(
+            f"{where}{f'{key}: ' if key else ''}{what}{'' if 'not ' in what else given}"
+        ) from error
+
+
+def written(sweep: Sweep) -> str:
+    """A sweep as YAML that `resolve` reads back from a file (`qcbench run ./FILE.yaml`)."""
+    content = sweep.model_dump(mode="json")
+    content["datasets"] = [task.written for task in sweep.datasets]
+    content["calibration_set"] = sweep.calibration_set.written
+    return str(yaml.safe_dump(content, sort_keys=False, width=110))

@@ -47,7 +47,9 @@ def _host() -> dict[str, Any]:
     info = Path("/proc/cpuinfo")
     if info.exists():
         names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line
+            line.split(":", 1)[1].strip()
+            for line in info.read_text(encoding="utf-8").splitlines()
+            if "model name" in line
         ]
         model = names[0] if names else model
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def note(out: Path, section: str, name: str, value: Any) -> None:
     """Write something found out, such as a model's profiles, into run.json."""
-    described = json.loads((out / "run.json").read_text())
+    described = json.loads((out / "run.json").read_text(encoding="utf-8"))
     described.setdefault(section, {})[name] = value
     write_json(out / "run.json", described)
 
 
 def warn(out: Path, text: str) -> None:
     """Keep what readers of the results must know, once, in run.json."""
-    described = json.loads((out / "run.json").read_text())
+    described = json.loads((out / "run.json").read_text(encoding="utf-8"))
     warnings = described.setdefault("warnings", [])
     if text not in warnings:
         warnings.append(text)
@@ -33,7 +33,7 @@ def warn(out: Path, text: str) -> None:
 
 def noted(out: Path, section: str, name: str) -> Any:
     """What was noted, or None."""
-    return json.loads((out / "run.json").read_text()).get(section, {}).get(name)
+    return json.loads((out / "run.json").read_text(encoding="utf-8")).get(section, {}).get(name)
 
 
 def difference(before: dict[str, Any], the_plan: Plan) -> str:

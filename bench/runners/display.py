@@ -8,6 +8,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from bench.results.schema import Row
@@ -38,7 +39,7 @@ class Display:
 
     def note(self, text: str) -> None:
         """Print a line above the table."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)  # names of datasets may have brackets
 
     def start(self, cell: Cell | None, where: str | None = None) -> None:
         """A cell begins, or (None) something that is no cell; `where` stays as it was if not given."""
@@ -71,13 +72,13 @@ class Display:
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
     def _table(self) -> Table:
-        caption = f"{self.where}   {self.remaining()} left"
+        caption = escape(f"{self.where}   {self.remaining()} left")
         table = Table("method", "done", "of", "running", "skipped", "failed", caption=caption)
         for method, total in self.totals.items():
             count = self.counts[method]
             failed = count["failed"] + count["oom"]
             table.add_row(
-                method, str(count["done"]), str(total), "x" if method == self.running else "",
+                escape(method), str(count["done"]), str(total), "x" if method == self.running else "",
                 str(count["skipped"] or ""), f"[red]{failed}[/red]" if failed else "",
             )  # fmt: skip
         return table

@@ -21,7 +21,7 @@ def show_estimate(the_plan: Plan, console: Console) -> None:
         tokens = [len(r.ids) for r in block.requests]
         console.print(
             f"{block.model.name} x {block.task}: {len(block.cells)} cells, {len(block.requests)} requests "
-            f"of {min(tokens)} to {max(tokens)} tokens", highlight=False,
+            f"of {min(tokens)} to {max(tokens)} tokens", highlight=False, markup=False,
         )  # fmt: skip
     console.print(
         f"{cells} cells, {requests} measured requests, {the_plan.dtype}; "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.bandwidth import Bandwidth
-from bench.experiments import Sweep
+from bench.experiments import Sweep, Task
 from bench.methods import NamedMethod
 from bench.request import Request
 
@@ -39,23 +39,24 @@ def cells_of(
     model: str,
     revision: str,
     dtype: str,
-    task: str,
+    task: Task,
+    label: str,
     task_sha256: str,
     methods: Sequence[NamedMethod],
 ) -> list[Cell]:
     """The cells of a model and a dataset.
 
-    A method with a fixed rho has that one; one that reads no cache is not throttled.
+    `label` is what rows call the dataset. A method with a fixed rho has that one; one that reads no cache is
+    not throttled.
     """
     cells = []
-    options = {t.name: t.options for t in sweep.datasets}[task]
     for method in methods:
         fixed = method.method.nominal(sweep.chunks, sweep.chunk_tokens)
         ratios = sweep.rho if fixed is None else [fixed]
         bandwidths = sweep.bandwidth if method.method.uses_cache else ["none"]
         for rho, bandwidth in product(ratios, bandwidths):
             config = {
-                "model": revision, "dtype": dtype, "dataset": task, "options": options,
+                "model": revision, "dtype": dtype, "dataset": task.name, "options": task.options,
                 "dataset_source": task_sha256, "method": method.name, "method_identity": method.identity,
                 "rho": rho, "chunks": sweep.chunks, "chunk_tokens": sweep.chunk_tokens, "seed": sweep.seed,
                 "calibration": [sweep.calibration, sweep.calibration_set.model_dump()],
@@ -64,7 +65,7 @@ def cells_of(
                 "overlap": sweep.overlap,
             }  # fmt: skip
             key = hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
-            cells.append(Cell(key, model, task, method, float(rho), Bandwidth.of(bandwidth)))
+            cells.append(Cell(key, model, label, method, float(rho), Bandwidth.of(bandwidth)))
     return cells
 
 

@@ -154,7 +154,7 @@ class Preparer:
         parts += [f"{request.sha256} {request.evidence} {request.question}" for request in calibration]
         path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}.json"
         if path.exists():
-            kept: list[float] = json.loads(path.read_text())["profile"]
+            kept: list[float] = json.loads(path.read_text(encoding="utf-8"))["profile"]
             return kept
         rows = []
         for request in calibration:

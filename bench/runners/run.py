@@ -87,20 +87,26 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
         dtype, seconds = faster_dtype()
     blocks = []
     models = [resolve(name) for name in sweep.models]
-    everything = {"models": [m.name for m in models], "datasets": [t.name for t in sweep.datasets]}
+    everything = {"models": [m.name for m in models], "datasets": sweep.labels}
     for what, named in everything.items():
         for name in named:
             if named.count(name) > 1:
                 raise UserError(f"{what}: {name!r} is there twice; rows are told apart by it")
     for model in models:
         tokenizer = tokenizer_of(model)
-        for task in sweep.datasets:
-            dataset = dataset_of(task.name, task.options)
+        made = [dataset_of(task.name, task.options) for task in sweep.datasets]
+        for number, (task, label, dataset) in enumerate(zip(sweep.datasets, sweep.labels, made, strict=True)):
+            if (
+                dataset in made[:number]
+            ):  # their fields are equal: options that are the defaults in other words
+                raise UserError(f"datasets: {label!r} is there twice, its options come to the same")
             shape = (sweep.chunks, sweep.chunk_tokens, sweep.requests)
-            requests, provenance = build_requests(task.name, tokenizer, *shape, sweep.seed, task.options)
+            requests, provenance = build_requests(
+                task.name, tokenizer, *shape, sweep.seed, task.options, label
+            )
             source = source_sha256(str(sys.modules[type(dataset).__module__].__file__))
-            cells = cells_of(sweep, model.name, model.revision, dtype, task.name, source, methods)
-            blocks.append(Block(model, task.name, dataset.metric, cells, requests, provenance))
+            cells = cells_of(sweep, model.name, model.revision, dtype, task, label, source, methods)
+            blocks.append(Block(model, label, dataset.metric, cells, requests, provenance))
     return Plan(sweep, dtype, seconds, methods, blocks)
 
 
@@ -283,7 +289,7 @@ def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any, out: Path) -> 
 def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
     """Token ids that end an answer: the generation configuration's and the tokenizer's own."""
     path = model.path / "generation_config.json"
-    named = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+    named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.exists() else None
     ids = named if isinstance(named, list) else [named]
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 

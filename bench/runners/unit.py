@@ -103,7 +103,7 @@ class Bench:
         """The row of a cell that raised; the traceback is kept."""
         if isinstance(error, torch.OutOfMemoryError):
             return self._row(request, cell, status="oom", error=str(error).splitlines()[0])
-        with self.log.open("a") as log:
+        with self.log.open("a", encoding="utf-8") as log:
             log.write(f"{time.strftime('%F %T')} {cell.method.name} rho={cell.rho} {request.id}\n")
             log.write("".join(traceback.format_exception(error)) + "\n")
         return self._row(request, cell, status="failed", error=f"{type(error).__name__}: {error}")

@@ -80,8 +80,12 @@ def kernel_throttle(
 
 def own_cgroup(proc: Path = Path("/proc")) -> Path:
     """The folder of this process's cgroup, which must have the io controller. Raises `UserError`."""
-    mounted = _mount_of_cgroup2((proc / "self/mountinfo").read_text())
-    paths = [line[3:] for line in (proc / "self/cgroup").read_text().splitlines() if line.startswith("0::")]
+    mounted = _mount_of_cgroup2((proc / "self/mountinfo").read_text(encoding="utf-8"))
+    paths = [
+        line[3:]
+        for line in (proc / "self/cgroup").read_text(encoding="utf-8").splitlines()
+        if line.startswith("0::")
+    ]
     if mounted is None or not paths:
         raise UserError(f"the kernel's throttle needs cgroup version 2, which is not mounted; {_HINT}")
     root, point = mounted
@@ -89,7 +93,7 @@ def own_cgroup(proc: Path = Path("/proc")) -> Path:
     if relative.startswith(".."):  # another namespace's cgroup: not visible here
         raise UserError(f"this process's cgroup {paths[0]} is not visible under {point}; {_HINT}")
     folder = point / relative
-    if "io" not in (folder / "cgroup.controllers").read_text().split():
+    if "io" not in (folder / "cgroup.controllers").read_text(encoding="utf-8").split():
         raise UserError(f"the cgroup {folder} does not have the io controller; {_HINT}")
     return folder
 
@@ -106,13 +110,13 @@ def disk_of(folder: Path, sys: Path = Path("/sys")) -> str:
     whole = device.resolve()
     if (whole / "partition").exists():
         whole = whole.parent
-    return (whole / "dev").read_text().strip()
+    return (whole / "dev").read_text(encoding="utf-8").strip()
 
 
 def _pass_on(cgroup: Path) -> bool:
     """Give a cgroup's children the io controller; False where they have it already."""
     control = cgroup / "cgroup.subtree_control"
-    if "io" in control.read_text().split():
+    if "io" in control.read_text(encoding="utf-8").split():
         return False
     _write(control, "+io")
     return True
@@ -129,7 +133,7 @@ def _mount_of_cgroup2(mountinfo: str) -> tuple[str, Path] | None:
 
 
 def _write(path: Path, text: str) -> None:
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.write(text)
 
 
