@@ -13,14 +13,12 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.assets import cache
 from bench.assets.models import ModelRef, resolve
 from bench.bandwidth import Bandwidth
 from bench.data.requests import build_requests, dataset_of
 from bench.engine.engine import Engine
 from bench.errors import UserError
 from bench.experiments import Sweep
-from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
 from bench.results.packed import kept
@@ -35,14 +33,15 @@ from bench.runners.dry_run import show_estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
 from bench.runners.precision import faster_dtype
 from bench.runners.prepare import Preparer
+from bench.runners.profiles import calibrate, profiled, refuse_same_task
 from bench.runners.storage import bandwidth_unit, kernel_throttle_of, store_of
 from bench.runners.unit import BATCH, Bench
 from bench.store.buffers import Buffers
 from bench.store.kernel_throttle import KernelThrottle
 from bench.store.reader import Reads
 
-CALIBRATION_SEED, WARMUP_SEED = 1_000_003, 1_000_033
-"""Calibration and warm-up requests come from other seeds than any measured set."""
+WARMUP_SEED = 1_000_033
+"""Warm-up requests come from another seed than any measured set."""
 
 
 @dataclass
@@ -80,6 +79,7 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
     names = [canonical([m.name, m.params]) for m in methods]
     if len(set(names)) < len(names):
         raise UserError("methods: one is named twice with the same parameters")
+    refuse_same_task(sweep, methods)
     seconds: dict[str, float] = {}
     if sweep.dtype != "auto":
         dtype = sweep.dtype
@@ -210,11 +210,13 @@ def _measure_block(
 
     preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, remark)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
-    profiles = _profiles(the_plan, preparer, tokenizer, out)
-    named = {
-        m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
-    }
-    note(out, "profiles", block.model.name, named)
+    found, provenance = calibrate(sweep, the_plan.methods, preparer, block.requests, remark)
+    profiles = {identity: profile.mean for identity, profile in found.items()}
+    kept_profiles = {m.name + canonical(m.params): m.identity for m in profiled(the_plan.methods)}
+    note(out, "profiles", block.model.name, {name: profiles[i] for name, i in kept_profiles.items()})
+    if found:
+        layers = {name: found[i].recorded() for name, i in kept_profiles.items()}
+        note(out, "calibration", block.model.name, {**provenance, "methods": layers})
     bench = Bench(
         engine, reads, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
         sweep.chunks, sweep.chunk_tokens, out / "errors.log", None, sweep.read_latency_ms / 1e3, kernel,
@@ -265,19 +267,6 @@ def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
         return []
     shape = (sweep.chunks, sweep.chunk_tokens, sweep.warmup)
     return build_requests("multihop", tokenizer, *shape, WARMUP_SEED, {"hops": 1})[0]
-
-
-def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any, out: Path) -> dict[str, list[float]]:
-    """Profiles of the methods that have one, from calibration requests of fixed shape."""
-    profiled = [m for m in the_plan.methods if type(m.method).profile is not Method.profile]
-    if not profiled:
-        return {}
-    n, task = the_plan.sweep.calibration, the_plan.sweep.calibration_set
-    made = build_requests(task.name, tokenizer, 4, 128, n, CALIBRATION_SEED, task.options)
-    calibration, provenance = made
-    note(out, "calibration", task.name, provenance)
-    folder = cache.root() / "profiles"
-    return {m.identity: preparer.profile(m, calibration, folder) for m in profiled}
 
 
 def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
