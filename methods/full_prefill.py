@@ -8,7 +8,10 @@ from bench.method import Method
 
 @dataclass
 class FullPrefill(Method):
-    """Everything is computed under the current request: SGLang's own prefill, no cache (eq. 2)."""
+    """The context and the query are computed under the current request: SGLang's own prefill (eq. 2).
+
+    The instruction S is cached, as every serving engine caches a shared prefix.
+    """
 
     uses_cache: ClassVar[bool] = False
     rho: ClassVar[float | None] = 1.0

@@ -13,8 +13,6 @@ from sglang.srt.distributed import bootstrap
 from sglang.srt.entrypoints.engine import _set_envs_and_config as set_envs_and_config
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.layer_boundary.residual import batch as residual_batch
-from sglang.srt.layers.layer_boundary.residual.add_norm import PLAIN_ADD
-from sglang.srt.layers.layer_boundary.residual.stream import ResidualStream
 from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
@@ -26,7 +24,6 @@ from sglang.srt.server_args import PortArgs, ServerArgs
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 __all__ = [
-    "PLAIN_ADD",
     "ForwardBatch",
     "ForwardContext",
     "ForwardMode",
@@ -34,7 +31,6 @@ __all__ = [
     "ModelRunner",
     "PortArgs",
     "Req",
-    "ResidualStream",
     "RowsBackend",
     "SamplingParams",
     "ScheduleBatch",

@@ -6,41 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from bench.engine.fusion import Fusion, LayerSource, LayerTimes, Narrow
 from bench.engine.sglang import Runtime, Slots
-from bench.engine.stopwatch import Stopwatch
 from bench.errors import UserError
 from bench.kernels.place import Place
 from bench.kernels.rotate import rotate
-from bench.kernels.rows import gather_rows, scatter_rows
-from bench.kernels.selected_attention import Mask, Rows, rows_of, selected_attention
-from bench.kernels.stitch import stitch
+from bench.kernels.selected_attention import Mask, Rows, selected_attention
 from bench.kv import KV, Entry, States
-
-Narrow = Callable[[int, KV, KV, torch.Tensor], torch.Tensor | None]
-"""(layer, fresh, cached, context positions) -> the context positions to go on with, or None for all."""
-
-
-class LayerSource(Protocol):
-    """Where the cached keys and values of [S; C] come from, layer by layer."""
-
-    def layer(self, layer: int) -> Sequence[KV]:
-        """Keys before RoPE and values of positions 0..|S|+N-1, in consecutive pieces; returns when they
-        are there. Pieces of an earlier layer are not looked at again."""
-
-
-@dataclass(frozen=True)
-class LayerTimes:
-    """Readings of `time.perf_counter()` in seconds: a layer's computation runs from `began` to `ended`,
-    but for its wait for cached keys and values."""
-
-    began: float
-    wait_began: float
-    wait_ended: float
-    ended: float
 
 
 @dataclass
@@ -63,14 +39,6 @@ class FirstToken:
     def load_s(self) -> float:
         """Seconds spent waiting for cached layers."""
         return sum(layer.wait_ended - layer.wait_began for layer in self.layers)
-
-
-class _Narrowed(Exception):
-    """Leaves a layer at its attention, to enter it again with fewer rows."""
-
-    def __init__(self, positions: torch.Tensor) -> None:
-        super().__init__()
-        self.positions = positions
 
 
 class Engine:
@@ -182,65 +150,27 @@ class Engine:
         positions at a layer, all rows leave fresh keys and values there, and only those kept go through
         its attention and the layers behind it.
         """
-        run, rotary = self.runtime, self.runtime.rotary
-        watch = Stopwatch(self.device)
-        slots = run.allocate(ids)
-        place = Place(slots.at)
-        tokens = torch.tensor(ids, device=self.device)
-        query = place.positions[cached:]
-        rows = rows_of(torch.cat((positions.to(self.device) + prefix, query)), len(ids), mask)
-        counted: list[torch.Tensor] = []
-
-        def attend(layer: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            i = layer.layer_id
-            keys, values = run.keys(i), run.values(i)
-            k, v = k.view(len(rows), *keys.shape[1:]), v.view(len(rows), *values.shape[1:])
-            kept = None
-            if len(counted) == i:  # else the layer is entered again, narrowed: its cache is fused already
-                watch.stamp()
-                pieces = source.layer(i)
-                watch.stamp()
-                stitch(pieces, place, rotary.cos_sin_cache, rotary.is_neox_style, keys, values)
-                context = rows.positions[: len(rows) - len(query)] - prefix
-                counted.append(context)
-                if narrow is not None:
-                    stale, count = slots.at[context + prefix], len(context)
-                    kept = narrow(i, KV(k[:count], v[:count]), KV(keys[stale], values[stale]), context)
-            scatter_rows(k, v, slots.at[rows.positions], keys, values)
-            if kept is not None:
-                raise _Narrowed(kept)
-            return self._attend(layer, q, keys, values, place, rows)
-
+        slots = self.runtime.allocate(ids)
         try:
-            with run.attention(attend):
-                batch = run.rows(gather_rows(tokens, rows.positions), rows.positions, slots)
-                hidden = run.embed(batch)
-                for layer in range(self.layers):
-                    watch.stamp()
-                    before = None if narrow is None else run.snapshot(batch, hidden)
-                    try:
-                        hidden = run.layer(layer, batch, hidden)
-                    except _Narrowed as narrowed:
-                        assert before is not None
-                        kept = narrowed.positions.to(self.device) + prefix
-                        stay = torch.isin(rows.positions, torch.cat((kept, query)))
-                        rows = rows_of(rows.positions[stay], len(ids), mask)
-                        batch, hidden = run.go_back(batch, before, stay.nonzero()[:, 0])
-                        hidden = run.layer(layer, batch, hidden)
-                    watch.stamp()
-                logits = run.head(batch, hidden)
-                token = int(logits.argmax())
-                watch.stamp()
+            fusion = Fusion(self.runtime, ids, slots, cached, source, positions, prefix, narrow, mask)
+            logits = fusion.run()
+            token = int(logits.argmax())
+            fusion.watch.stamp()
         except BaseException:  # a damaged entry, say: what else runs in the pool goes on
-            run.release(slots)
+            self.runtime.release(slots)
             raise
-        *stamps, ended = watch.read()
+        *stamps, ended = fusion.watch.read()
         layers = [LayerTimes(*stamps[i : i + 4]) for i in range(0, len(stamps), 4)]
-        return FirstToken(logits, token, slots, layers[-1].ended, ended, layers, counted)
+        return FirstToken(logits, token, slots, layers[-1].ended, ended, layers, fusion.counted)
 
-    def prefill(self, ids: Sequence[int]) -> FirstToken:
-        """Full prefill: SGLang's own extend, its own backend."""
-        logits, slots = self.runtime.prefill(ids)
+    def hold(self, ids: Sequence[int]) -> Slots | None:
+        """Prefill a prompt's beginning that stays in the pool, such as S; for the one `prefill` that goes on
+        with it. None where it is empty."""
+        return self.runtime.prefill(ids)[1] if ids else None
+
+    def prefill(self, ids: Sequence[int], held: Slots | None = None) -> FirstToken:
+        """Full prefill: SGLang's own extend, its own backend; behind what is `held` where that is given."""
+        logits, slots = self.runtime.prefill(ids, held)
         token = int(logits.argmax())
         return FirstToken(logits, token, slots, self.runtime.head_began, time.perf_counter(), [], [])
 

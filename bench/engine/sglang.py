@@ -17,7 +17,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,6 @@ class Slots:
     batch: Any
     at: torch.Tensor
     """[n] int64, slot of each position."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A layer's input: SGLang's output and residual, and whether the residual stream had begun."""
-
-    out: torch.Tensor
-    residual: torch.Tensor | None
-    started: bool
 
 
 class Runtime:
@@ -143,16 +134,26 @@ class Runtime:
         req.logprob_start_len, req.extend_end = -1, len(ids)
         return req
 
-    def allocate(self, ids: Sequence[int]) -> Slots:
-        """Give every position of the prompt a slot, as SGLang's extend does. Raises `UserError`."""
+    def allocate(self, ids: Sequence[int], held: Slots | None = None) -> Slots:
+        """Give every position of the prompt a slot, as SGLang's extend does. Raises `UserError`.
+
+        The positions of `held` have theirs already; it is used up.
+        """
         if len(ids) > self.pool_tokens:
             raise UserError(
                 f"a request of {len(ids)} tokens does not fit into the KV pool of {self.pool_tokens}; "
                 "ask for fewer or smaller chunks, or use a GPU with more memory"
             )
+        if held is None:
+            req = self._request(ids)
+        else:  # goes on as `prepare_extend_inputs_for_correctness_test` of one_batch.py does
+            (req,) = held.batch.reqs
+            req.prefix_len = len(held.at)
+            req.origin_input_ids = array("q", ids)
+            req.full_untruncated_fill_ids, req.extend_end = req.origin_input_ids, len(ids)
         ob, runner = self._ob, self.model_runner
         batch = ob.ScheduleBatch.init_new(
-            reqs=[self._request(ids)],
+            reqs=[req],
             req_to_token_pool=runner.req_to_token_pool,
             token_to_kv_pool_allocator=runner.token_to_kv_pool_allocator,
             tree_cache=ob.TreeCacheNamespace(
@@ -168,7 +169,8 @@ class Runtime:
         if batch.input_ids is None:
             batch.input_ids = batch.prefill_input_ids_cpu.to(batch.device, non_blocking=True)
             batch.prefill_input_ids_cpu = None
-        return Slots(batch, batch.out_cache_loc.long())
+        new = batch.out_cache_loc.long()
+        return Slots(batch, new if held is None else torch.cat((held.at, new)))
 
     def release(self, slots: Slots) -> None:
         """Give one request's slots back."""
@@ -189,9 +191,13 @@ class Runtime:
     # --- SGLang's own forward passes -----------------------------------------------------------
 
     @torch.no_grad()
-    def prefill(self, ids: Sequence[int]) -> tuple[torch.Tensor, Slots]:
-        """Full prefill: SGLang's own extend with its own backend. Returns logits [vocab] fp32, slots."""
-        slots = self.allocate(ids)
+    def prefill(self, ids: Sequence[int], held: Slots | None = None) -> tuple[torch.Tensor, Slots]:
+        """Full prefill: SGLang's own extend with its own backend. Returns logits [vocab] fp32, slots.
+
+        `held` are the slots of a prompt's beginning that was prefilled before: only what follows is
+        computed, as after a hit of SGLang's radix cache.
+        """
+        slots = self.allocate(ids, held)
         forward = self._forward_batch(slots)
         logits = self.model_runner.forward(forward).logits_output.next_token_logits
         return logits[0, : self.vocab].float(), slots
@@ -299,26 +305,19 @@ class Runtime:
         out: torch.Tensor = self.model.model.layers[layer](batch.positions, hidden, batch)
         return out
 
-    def snapshot(self, batch: Any, hidden: torch.Tensor) -> Snapshot:
-        """What enters the next layer, copied: layers may write in place."""
-        out, residual = batch.residual_stream.export(hidden)
-        started = batch.residual_stream.pending is not None or residual is not None
-        return Snapshot(out.clone(), None if residual is None else residual.clone(), started)
+    def narrow(self, batch: Any, kept: torch.Tensor) -> None:
+        """Inside a layer's attention: only the rows `kept` (indices, [n] int64) go on, in this layer too.
 
-    def go_back(self, batch: Any, before: Snapshot, kept: torch.Tensor) -> tuple[Any, torch.Tensor]:
-        """Enter the layer of a snapshot again, with the rows `kept` (indices into its rows) only."""
-        ob = self._ob
-        smaller = replace(batch)
-        smaller.input_ids, smaller.positions = batch.input_ids[kept], batch.positions[kept]
-        smaller.out_cache_loc, smaller.extend_num_tokens = batch.out_cache_loc[kept], len(kept)
-        smaller.extend_seq_lens = torch.full_like(batch.extend_seq_lens, len(kept))
-        smaller.extend_seq_lens_cpu = [len(kept)]
-        if not before.started:
-            ob.residual_batch.start(smaller)
-            return smaller, before.out[kept]
-        rest = None if before.residual is None else before.residual[kept]
-        hidden, smaller.residual_stream = ob.ResidualStream.from_handoff(before.out[kept], rest, ob.PLAIN_ADD)
-        return smaller, hidden
+        The layer's input waits in the residual stream until attention is done, so it can be narrowed there
+        and nothing is computed twice. The attention at hand must return these rows alone.
+        """
+        stream = batch.residual_stream
+        assert stream.pending is None, "the layer's input was not written to the residual stream yet"
+        stream.residual = stream.residual[kept]
+        batch.input_ids, batch.positions = batch.input_ids[kept], batch.positions[kept]
+        batch.out_cache_loc, batch.extend_num_tokens = batch.out_cache_loc[kept], len(kept)
+        batch.extend_seq_lens = torch.full_like(batch.extend_seq_lens, len(kept))
+        batch.extend_seq_lens_cpu = [len(kept)]
 
     def head(self, batch: Any, hidden: torch.Tensor) -> torch.Tensor:
         """Final norm and output head of the last row: logits [vocab] fp32."""

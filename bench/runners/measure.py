@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import torch
 
-from bench.engine.engine import Engine, FirstToken, Narrow
+from bench.engine.engine import Engine, FirstToken
+from bench.engine.fusion import Narrow
 from bench.kernels.selected_attention import Mask
 from bench.kv import KV
 from bench.method import Method
@@ -49,7 +50,7 @@ def measure(
     `MethodFault` for a selection that breaks the budget.
     """
     if not method.uses_cache:
-        return measure_full_prefill(engine, request)
+        return measure_full_prefill(engine, request, cold=not method.prefix_cached)
     budget, store = method.budget(request, rho), reads.store
     store.cool()
     try:
@@ -86,12 +87,17 @@ def measure(
     }, timeline_of(began, selected, first, reader.loads))  # fmt: skip
 
 
-def measure_full_prefill(engine: Engine, request: Request) -> Measured:
-    """Full prefill, timed as by `measure`: no selection, no loads, all recomputation."""
+def measure_full_prefill(engine: Engine, request: Request, cold: bool = False) -> Measured:
+    """Full prefill, timed as by `measure`: no selection, no loads, all recomputation.
+
+    S is in the pool when the request arrives, as every serving engine keeps a shared prefix, and as it is at
+    hand for cached methods (`bench.store.reader.Reads.resident`); `cold` computes it too.
+    """
+    held = None if cold else engine.hold(request.prefix)
     with _quiet():
         engine.runtime.synchronize()
         began = time.perf_counter()
-        first = engine.prefill(request.ids)
+        first = engine.prefill(request.ids, held)
     rows = [torch.arange(request.context_tokens)] * engine.layers
     return Measured(first, rows, {
         "ttft_s": first.ended - began,
@@ -111,15 +117,14 @@ def _selection(rows: list[torch.Tensor], request: Request) -> dict[str, Any]:
     return {
         "positions_recomputed": [len(r) for r in rows],
         "rho_effective": sum(map(len, rows)) / len(rows) / request.context_tokens,
-        "evidence_recall": _recall(rows[-1], request),
+        "evidence_recall": _recall(rows[-1], request.evidence),
+        "needle_recall": _recall(rows[-1], request.needles),
         "selection_sha256": hashlib.sha256(b"|".join(r.numpy().tobytes() for r in rows)).hexdigest()[:16],
     }
 
 
-def _recall(positions: torch.Tensor, request: Request) -> float | None:
-    if not request.evidence:
-        return None
-    return float(torch.isin(torch.tensor(request.evidence), positions).float().mean())
+def _recall(positions: torch.Tensor, wanted: Sequence[int]) -> float | None:
+    return float(torch.isin(torch.tensor(wanted), positions).float().mean()) if wanted else None
 
 
 def _checked(positions: torch.Tensor, request: Request, budget: int, shrinks: bool) -> torch.Tensor:

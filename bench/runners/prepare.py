@@ -96,6 +96,14 @@ class Preparer:
             self.store.put(key, self.engine.capture(ids, behind))
         return key
 
+    def _resident(self, prefix: Sequence[int]) -> str:
+        """The store key of S, which waits on the device as a serving engine's shared prefix does."""
+        key = self.capture(prefix)
+        if key not in self.reads.resident:
+            entry, device = self._entry(key), self.engine.device
+            self.reads.resident = {key: Entry(entry.keys.to(device), entry.values.to(device), entry.positions)}
+        return key
+
     def _behind(self, request: Request) -> Sequence[int]:
         if self.chunk_prefix == "system":
             return request.prefix
@@ -103,8 +111,8 @@ class Preparer:
         return [bos] if self.chunk_prefix == "bos" and bos is not None else []
 
     def caches(self, request: Request, method: NamedMethod | None = None) -> Cached:
-        """Capture what the request needs, and what `method` prepares of it."""
-        prefix = (self.capture(request.prefix),) if request.prefix else ()
+        """Capture what the request needs, and what `method` prepares of it. S is put on the device."""
+        prefix = (self._resident(request.prefix),) if request.prefix else ()
         behind = self._behind(request)
         chunks = tuple(self.capture(ids, behind) for ids in request.chunks)
         cached = Cached(prefix, chunks)

@@ -34,9 +34,12 @@ def kernel_throttle_of(sweep: Sweep, out: Path) -> KernelThrottle | None:
 
 
 def bandwidth_unit(engine: Engine, preparer: Preparer, request: Request) -> float:
-    """Bytes a second of 1x: a request's whole-cache bytes / its full-prefill seconds (median of three)."""
+    """Bytes a second of 1x: a request's cached context in bytes / its full-prefill seconds (median of three).
+
+    S is on the device for either side, so it counts in neither.
+    """
     cached, store = preparer.caches(request), preparer.store
-    whole = sum(store.layer_bytes(key) for key in cached.entries) * engine.layers
+    whole = sum(store.layer_bytes(key) for key in cached.chunks) * engine.layers
     seconds = []
     for _ in range(PREFILLS):
         seconds.append(measure_full_prefill(engine, request).row["ttft_s"])

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from bench.kv import KV
+from bench.kv import KV, Entry
 from bench.store import Part, Store
 from bench.store.buffers import Buffers
 
@@ -70,6 +70,8 @@ class Reads:
         """`buffers` may be those of earlier reads, so that they are made and touched once."""
         self.store, self.device, self.overlap = store, device, overlap
         self.buffers = Buffers(pinned=device == "cuda") if buffers is None else buffers
+        self.resident: dict[str, Entry] = {}
+        """Entries on the device already: no read, no bytes. S lies here, for it is there for full prefill too."""
         self.kernel_slows = False
         """Whether the kernel slows reads, in place of the store's own throttle."""
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="read")
@@ -185,10 +187,14 @@ class Reader:
             yield range(begin, layers.stop), lacking
 
     def _begin(self, key: str, layers: range, parts: tuple[Part, ...]) -> None:
-        size = self.store.layer_bytes(key) * len(layers) * len(parts) // 2
-        self.bytes_read += size
         job = _Job(Future(), [(key, layer, part) for layer in layers for part in parts])
         self._jobs |= dict.fromkeys(job.at, job)
+        here = self.reads.resident.get(key)
+        if here is not None:
+            job.future.set_result({(at, part): getattr(here, part)[at] for _, at, part in job.at})
+            return
+        size = self.store.layer_bytes(key) * len(layers) * len(parts) // 2
+        self.bytes_read += size
         if self.reads.at_hand:
             job.future.set_result(self.store.read(key, layers, parts, self.reads.buffers.take))
         else:

@@ -222,6 +222,32 @@ def test_batched_decoding_equals_decoding_alone(case: Case) -> None:
         assert engine.runtime.decode([alone.slots], [alone.token], frozenset(), 6) == [expected]
 
 
+def test_a_prefix_held_in_the_pool_changes_no_logit_and_no_answer(case: Case) -> None:
+    """S in the pool, as full prefill is measured: what it leaves and what is decoded from it are the same."""
+    engine = case.engine
+    engine.runtime.clear()
+    whole = engine.prefill(case.ids)
+    answer = engine.runtime.decode([whole.slots], [whole.token], frozenset(), 6)
+    engine.runtime.clear()
+    held = engine.hold(case.prefix)
+    assert held is not None
+    first = engine.prefill(case.ids, held)
+    assert len(first.slots.at) == len(case.ids)
+    assert len(set(first.slots.at.tolist())) == len(case.ids)
+    assert case.off(first) < TOLERANCE
+    for layer in range(engine.layers):
+        keys = engine.runtime.keys(layer)[first.slots.at]
+        assert torch.allclose(keys, case.full_keys[layer], atol=TOLERANCE)
+    assert engine.runtime.decode([first.slots], [first.token], frozenset(), 6) == answer
+    engine.runtime.clear()
+    held = engine.hold(case.prefix)
+    free = engine.runtime.model_runner.token_to_kv_pool_allocator.available_size()
+    other = engine.prefill(case.ids, held)
+    engine.runtime.release(other.slots)
+    after = engine.runtime.model_runner.token_to_kv_pool_allocator.available_size()
+    assert after == free + len(case.prefix)  # released as one, S too
+
+
 def test_decoding_stops_at_a_stop_token_and_leaves_it_out(case: Case) -> None:
     engine = case.engine
     engine.runtime.clear()
