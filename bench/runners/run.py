@@ -39,6 +39,7 @@ from bench.runners.unit import BATCH, Bench
 from bench.store.buffers import Buffers
 from bench.store.kernel_throttle import KernelThrottle
 from bench.store.reader import Reads
+from bench.trust.ask import ask, require
 
 WARMUP_SEED = 1_000_033
 """Warm-up requests come from another seed than any measured set."""
@@ -111,10 +112,14 @@ def tokenizer_of(model: ModelRef) -> Any:
     return AutoTokenizer.from_pretrained(model.path)
 
 
-def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: bool = False) -> int:
+def run(
+    sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: bool = False,
+    trust_model: bool = False,
+) -> int:  # fmt: skip
     """Measure what is left of a run. Returns the number of rows that failed.
 
-    Raises `UserError` where the folder holds another run, or cannot be written.
+    Raises `UserError` where the folder holds another run, or cannot be written, and where a model does not
+    compute here what it should (`bench.trust`), unless `trust_model` goes on all the same.
     """
     before = {} if fresh else _earlier(out)
     the_plan = plan(sweep, before.get("dtype"))
@@ -138,10 +143,10 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
     with contextlib.closing(RowWriter(out / ROWS, expected)) as writer:
         left = _left(the_plan, writer)
         if before and not any(todo for _, todo in left):  # run.json tells of those who measured
-            return _measure(the_plan, left, writer, out, console)
+            return _measure(the_plan, left, writer, out, console, trust_model)
         write_json(out / "run.json", description(the_plan, before))
         try:
-            return _measure(the_plan, left, writer, out, console)
+            return _measure(the_plan, left, writer, out, console, trust_model)
         finally:
             note(out, "memory", "peak_rss_bytes", peak_rss_bytes())
 
@@ -157,7 +162,9 @@ def _left(the_plan: Plan, writer: RowWriter) -> Left:
     ]
 
 
-def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: Console) -> int:
+def _measure(
+    the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: Console, trust_model: bool
+) -> int:
     totals: dict[str, int] = {}
     for block in the_plan.blocks:
         for cell in block.cells:
@@ -183,6 +190,8 @@ def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: 
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
+                display.start(None, f"checking {block.model.name}")
+                _trust(engine, block.model, trust_model, display, out)
                 gc.freeze()  # what is loaded need not be looked through before each request
                 stack.callback(gc.unfreeze)
             store = store_of(the_plan.sweep, block.model, the_plan.dtype, out)
@@ -193,6 +202,18 @@ def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: 
                     the_plan, block, todo, engine, writer, display, out, reads, kernel, cold=cold
                 )
     return failed
+
+
+def _trust(engine: Engine, model: ModelRef, trusted: bool, display: Display, out: Path) -> None:
+    """Ask the gate of a model, note its answer, and stop where it fails."""
+
+    def remark(text: str) -> None:
+        display.note(text)
+        warn(out, f"{model.name}: {text}")
+
+    answer = ask(engine, model.path, model.revision)
+    note(out, "trust", model.name, {**answer.recorded(), "trusted": trusted and bool(answer.failed)})
+    require(answer, model.name, trusted, remark)
 
 
 def _measure_block(
