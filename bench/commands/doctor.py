@@ -84,8 +84,8 @@ def _model(name: str, dtype: str | None, console: Console) -> int:
 
     from bench.assets import checkpoint
     from bench.assets.models import resolve
-    from bench.checks.model import findings, traits
     from bench.engine.engine import Engine
+    from bench.trust.model import findings, traits
 
     model = resolve(name, console.print)
     for trait, seen in traits(model.path):

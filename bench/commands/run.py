@@ -64,6 +64,11 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="start over, dropping the rows of the run folder")
     run.add_argument(
+        "--trust-model", action="store_true",
+        help="go on where a model fails the checks before a run (finite logits, equal to transformers); "
+        "figures say so",
+    )  # fmt: skip
+    run.add_argument(
         "--wandb", choices=["offline", "online", "off"],
         help="mirror the rows to W&B after the run (default: offline, files in the run folder)",
     )  # fmt: skip
@@ -98,7 +103,7 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         check_folder(out, "--out")
         check_folder(report, "--report")
     wandb = "off" if args.dry_run else mode_before_run(args.wandb)
-    failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run)
+    failed = run(sweep, out, console, fresh=args.fresh, dry=args.dry_run, trust_model=args.trust_model)
     if args.dry_run:
         return 0
     page = write_report([out], report, console)

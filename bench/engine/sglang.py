@@ -231,7 +231,10 @@ class Runtime:
             cache.step(forward)
             with self.attention(cache.attend) if self.device == "cpu" else nullcontext():
                 logits = self.model_runner.forward(forward).logits_output.next_token_logits
-            last = logits[:, : self.vocab].argmax(-1).tolist()
+            logits = logits[:, : self.vocab]
+            if not bool(torch.isfinite(logits).all()):
+                raise FloatingPointError("logits that are not finite while decoding")
+            last = logits.argmax(-1).tolist()
             keep = [k for k, token in enumerate(last) if token not in stop]
             for k in keep:
                 out[alive[k]].append(last[k])

@@ -65,10 +65,11 @@ class Sweep(BaseModel):
     store: Literal["memory", "disk"] = "memory"
     chunk_prefix: Literal["none", "bos", "system"] = "none"
     warmup: int = Field(default=1, ge=0)
-    calibration: int = Field(default=16, ge=1)
-    """Calibration requests of a localisation profile, once a model."""
-    calibration_set: Task = Task(name="multihop", options={"hops": 1})
-    """What they are drawn from; the paper's are spans/squad, spans/newsqa and spans/natural_questions."""
+    calibration: int = Field(default=256, ge=1)
+    """Calibration requests of a localisation profile, at most, once a model (`bench.runners.profiles`)."""
+    calibration_set: Task = Task(name="calibration")
+    """What they are drawn from, which the run must not evaluate; the paper's are spans/squad, spans/newsqa
+    and spans/natural_questions."""
     axis: Literal["rho", "bandwidth"] = "rho"
     """What the experiment's figure is drawn over; the other is one value."""
     bandwidth: list[str] = Field(default=["none"], min_length=1)

@@ -69,6 +69,7 @@ def description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
         "profiles": before.get("profiles", {}),
         "bandwidth_units": before.get("bandwidth_units", {}),
         "calibration": before.get("calibration", {}),
+        "trust": before.get("trust", {}),
         "memory": before.get("memory", {}),
         "warnings": before.get("warnings", []),
         "warm": f"model loaded and warmed up; every chunk cache lies in the {the_plan.sweep.store} tier, "

@@ -28,6 +28,10 @@ class MethodFault(Exception):
     """A method that breaks the rules of `bench.method`: the cell fails, the run goes on."""
 
 
+class NotFinite(Exception):
+    """A first token's logits that are not numbers: the cell fails, the run goes on."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """One measured prefill; `row` are the fields of a result row that were measured, `positions` each
@@ -70,6 +74,7 @@ def measure(
             )
     finally:
         store.throttle = None
+    _finite(engine, first)
     rows = [p.cpu() for p in first.positions]
     if len(rows[-1]) != budget:
         engine.runtime.release(first.slots)
@@ -98,6 +103,7 @@ def measure_full_prefill(engine: Engine, request: Request, cold: bool = False) -
         engine.runtime.synchronize()
         began = time.perf_counter()
         first = engine.prefill(request.ids, held)
+    _finite(engine, first)
     rows = [torch.arange(request.context_tokens)] * engine.layers
     return Measured(first, rows, {
         "ttft_s": first.ended - began,
@@ -110,6 +116,13 @@ def measure_full_prefill(engine: Engine, request: Request, cold: bool = False) -
         "bytes_total": 0,
         **_selection(rows, request),
     }, timeline_of(began, began, first, []))  # fmt: skip
+
+
+def _finite(engine: Engine, first: FirstToken) -> None:
+    """Raise `NotFinite`, giving the slots back, where the logits are not numbers."""
+    if not bool(torch.isfinite(first.logits).all()):
+        engine.runtime.release(first.slots)
+        raise NotFinite("the first token's logits are not finite: see qcbench doctor --model")
 
 
 def _selection(rows: list[torch.Tensor], request: Request) -> dict[str, Any]:

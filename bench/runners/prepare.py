@@ -101,7 +101,9 @@ class Preparer:
         key = self.capture(prefix)
         if key not in self.reads.resident:
             entry, device = self._entry(key), self.engine.device
-            self.reads.resident = {key: Entry(entry.keys.to(device), entry.values.to(device), entry.positions)}
+            self.reads.resident = {
+                key: Entry(entry.keys.to(device), entry.values.to(device), entry.positions)
+            }
         return key
 
     def _behind(self, request: Request) -> Sequence[int]:
@@ -145,20 +147,40 @@ class Preparer:
             return method.method.profile(request, view)
 
     def profile(self, method: NamedMethod, calibration: Sequence[Request], folder: Path) -> list[float]:
-        """The method's profile on this model, averaged over the calibration requests.
+        """The method's profile on this model, averaged over the calibration requests."""
+        rows = self.profile_rows(method, calibration, folder)
+        return [float(x) for x in np.mean(np.asarray(rows, dtype=float), axis=0)]
 
-        Kept as JSON under `folder`, under a hash of all it depends on: model, dtype, chunk prefix, the
-        method's identity and the requests.
+    def profile_rows(
+        self, method: NamedMethod, calibration: Sequence[Request], folder: Path
+    ) -> list[list[float]]:
+        """The method's profile on each calibration request, by layer.
+
+        Kept as JSON under `folder`, by request, in a file under a hash of all else it depends on: model,
+        dtype, chunk prefix and the method's identity.
         """
         parts = [self.revision, str(self.engine.dtype), self.chunk_prefix, method.identity]
-        parts += [f"{request.sha256} {request.evidence} {request.question}" for request in calibration]
-        path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}.json"
-        if path.exists():
-            kept: list[float] = json.loads(path.read_text(encoding="utf-8"))["profile"]
-            return kept
-        rows = []
-        for request in calibration:
-            rows.append(self.intact(partial(self._profile, method, request)))
-        profile = [float(x) for x in np.mean(np.asarray(rows, dtype=float), axis=0)]
-        write_atomically(path, json.dumps({"method": method.name, "requests": len(rows), "profile": profile}))
-        return profile
+        path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}-rows.json"
+        known: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
+        keys = [_key(request) for request in calibration]
+        todo = [(k, request) for k, request in zip(keys, calibration, strict=True) if k not in known]
+        for i, (key, request) in enumerate(todo):
+            known[key] = [float(x) for x in self.intact(partial(self._profile, method, request))]
+            if i + 1 == len(todo) or todo[i + 1][1].chunks != request.chunks:
+                self._forget(request)
+        if todo:
+            write_atomically(path, json.dumps({"method": method.name, "rows": known}))
+        return [known[key] for key in keys]
+
+    def _forget(self, request: Request) -> None:
+        """Drop the chunk caches of a calibration request: nothing that is measured reads them."""
+        for ids in request.chunks:
+            key = chunk_key(self.revision, str(self.engine.dtype), self._behind(request), ids)
+            if key in self.store:
+                self.store.drop(key)
+
+
+def _key(request: Request) -> str:
+    """What of a request its profile depends on."""
+    parts = f"{request.sha256} {request.evidence} {request.question}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]

@@ -13,14 +13,12 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.assets import cache
 from bench.assets.models import ModelRef, resolve
 from bench.bandwidth import Bandwidth
 from bench.data.requests import build_requests, dataset_of
 from bench.engine.engine import Engine
 from bench.errors import UserError
 from bench.experiments import Sweep
-from bench.method import Method
 from bench.methods import NamedMethod, method_of
 from bench.request import Request
 from bench.results.packed import kept
@@ -35,14 +33,16 @@ from bench.runners.dry_run import show_estimate
 from bench.runners.plan import Cell, canonical, cells_of, interleaved, source_sha256
 from bench.runners.precision import faster_dtype
 from bench.runners.prepare import Preparer
+from bench.runners.profiles import calibrate, profiled, refuse_same_task
 from bench.runners.storage import bandwidth_unit, kernel_throttle_of, store_of
 from bench.runners.unit import BATCH, Bench
 from bench.store.buffers import Buffers
 from bench.store.kernel_throttle import KernelThrottle
 from bench.store.reader import Reads
+from bench.trust.ask import ask, require
 
-CALIBRATION_SEED, WARMUP_SEED = 1_000_003, 1_000_033
-"""Calibration and warm-up requests come from other seeds than any measured set."""
+WARMUP_SEED = 1_000_033
+"""Warm-up requests come from another seed than any measured set."""
 
 
 @dataclass
@@ -80,6 +80,7 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
     names = [canonical([m.name, m.params]) for m in methods]
     if len(set(names)) < len(names):
         raise UserError("methods: one is named twice with the same parameters")
+    refuse_same_task(sweep, methods)
     seconds: dict[str, float] = {}
     if sweep.dtype != "auto":
         dtype = sweep.dtype
@@ -117,10 +118,14 @@ def tokenizer_of(model: ModelRef) -> Any:
     return AutoTokenizer.from_pretrained(model.path)
 
 
-def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: bool = False) -> int:
+def run(
+    sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: bool = False,
+    trust_model: bool = False,
+) -> int:  # fmt: skip
     """Measure what is left of a run. Returns the number of rows that failed.
 
-    Raises `UserError` where the folder holds another run, or cannot be written.
+    Raises `UserError` where the folder holds another run, or cannot be written, and where a model does not
+    compute here what it should (`bench.trust`), unless `trust_model` goes on all the same.
     """
     before = {} if fresh else _earlier(out)
     the_plan = plan(sweep, before.get("dtype"))
@@ -144,10 +149,10 @@ def run(sweep: Sweep, out: Path, console: Console, *, fresh: bool = False, dry: 
     with contextlib.closing(RowWriter(out / ROWS, expected)) as writer:
         left = _left(the_plan, writer)
         if before and not any(todo for _, todo in left):  # run.json tells of those who measured
-            return _measure(the_plan, left, writer, out, console)
+            return _measure(the_plan, left, writer, out, console, trust_model)
         write_json(out / "run.json", description(the_plan, before))
         try:
-            return _measure(the_plan, left, writer, out, console)
+            return _measure(the_plan, left, writer, out, console, trust_model)
         finally:
             note(out, "memory", "peak_rss_bytes", peak_rss_bytes())
 
@@ -163,7 +168,9 @@ def _left(the_plan: Plan, writer: RowWriter) -> Left:
     ]
 
 
-def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: Console) -> int:
+def _measure(
+    the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: Console, trust_model: bool
+) -> int:
     totals: dict[str, int] = {}
     for block in the_plan.blocks:
         for cell in block.cells:
@@ -189,6 +196,8 @@ def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: 
                 display.start(None, f"loading {block.model.name}")
                 same = [b for b in the_plan.blocks if b.model == block.model]
                 engine, loaded = Engine(block.model.path, the_plan.dtype, _pool_tokens(same)), block.model
+                display.start(None, f"checking {block.model.name}")
+                _trust(engine, block.model, trust_model, display, out)
                 gc.freeze()  # what is loaded need not be looked through before each request
                 stack.callback(gc.unfreeze)
             store = store_of(the_plan.sweep, block.model, the_plan.dtype, out)
@@ -199,6 +208,18 @@ def _measure(the_plan: Plan, left: Left, writer: RowWriter, out: Path, console: 
                     the_plan, block, todo, engine, writer, display, out, reads, kernel, cold=cold
                 )
     return failed
+
+
+def _trust(engine: Engine, model: ModelRef, trusted: bool, display: Display, out: Path) -> None:
+    """Ask the gate of a model, note its answer, and stop where it fails."""
+
+    def remark(text: str) -> None:
+        display.note(text)
+        warn(out, f"{model.name}: {text}")
+
+    answer = ask(engine, model.path, model.revision)
+    note(out, "trust", model.name, {**answer.recorded(), "trusted": trusted and bool(answer.failed)})
+    require(answer, model.name, trusted, remark)
 
 
 def _measure_block(
@@ -216,11 +237,13 @@ def _measure_block(
 
     preparer = Preparer(engine, reads, tokenizer, block.model.revision, sweep.chunk_prefix, remark)
     display.start(None, f"{block.model.name}, {block.task}: offline preparation")
-    profiles = _profiles(the_plan, preparer, tokenizer, out)
-    named = {
-        m.name + canonical(m.params): profiles[m.identity] for m in the_plan.methods if m.identity in profiles
-    }
-    note(out, "profiles", block.model.name, named)
+    found, provenance = calibrate(sweep, the_plan.methods, preparer, block.requests, remark)
+    profiles = {identity: profile.mean for identity, profile in found.items()}
+    kept_profiles = {m.name + canonical(m.params): m.identity for m in profiled(the_plan.methods)}
+    note(out, "profiles", block.model.name, {name: profiles[i] for name, i in kept_profiles.items()})
+    if found:
+        layers = {name: found[i].recorded() for name, i in kept_profiles.items()}
+        note(out, "calibration", block.model.name, {**provenance, "methods": layers})
     bench = Bench(
         engine, reads, preparer, profiles, stop_ids(block.model, tokenizer), block.metric,
         sweep.chunks, sweep.chunk_tokens, out / "errors.log", None, sweep.read_latency_ms / 1e3, kernel,
@@ -271,19 +294,6 @@ def _warmup(sweep: Sweep, tokenizer: Any) -> list[Request]:
         return []
     shape = (sweep.chunks, sweep.chunk_tokens, sweep.warmup)
     return build_requests("multihop", tokenizer, *shape, WARMUP_SEED, {"hops": 1})[0]
-
-
-def _profiles(the_plan: Plan, preparer: Preparer, tokenizer: Any, out: Path) -> dict[str, list[float]]:
-    """Profiles of the methods that have one, from calibration requests of fixed shape."""
-    profiled = [m for m in the_plan.methods if type(m.method).profile is not Method.profile]
-    if not profiled:
-        return {}
-    n, task = the_plan.sweep.calibration, the_plan.sweep.calibration_set
-    made = build_requests(task.name, tokenizer, 4, 128, n, CALIBRATION_SEED, task.options)
-    calibration, provenance = made
-    note(out, "calibration", task.name, provenance)
-    folder = cache.root() / "profiles"
-    return {m.identity: preparer.profile(m, calibration, folder) for m in profiled}
 
 
 def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:

@@ -182,6 +182,27 @@ def findings(engine: Engine, path: Path, reference: bool) -> Iterator[Finding]:
         yield _transformers(gate, path)
 
 
+def few(engine: Engine, path: Path, reference: bool) -> Iterator[Finding]:
+    """The checks that every run asks first: seconds on a model of half a billion parameters."""
+    gate = Gate(engine)
+    finite = _finite(gate)
+    yield finite
+    if not finite.right:  # nothing else can be compared
+        return
+    yield _logits(gate, "rho = 1", lambda: gate.off(gate.alone, torch.arange(len(gate.context))))
+    if reference:
+        yield _transformers(gate, path)
+
+
+def _finite(gate: Gate) -> Finding:
+    """Full prefill's logits, keys and values are numbers."""
+    wrong = sum(int((~torch.isfinite(x)).sum()) for x in (gate.logits, gate.keys, gate.values))
+    return Finding(
+        "finite logits", wrong == 0, f"{wrong} logits, keys and values of full prefill are not finite",
+        "a weight is not a number, or overflows in this dtype: the checkpoint is damaged",
+    )  # fmt: skip
+
+
 def _capture(gate: Gate) -> Finding:
     """Captured keys, rotated once to where they stood, and values, are those SGLang's prefill wrote."""
     at = torch.arange(gate.cached, device=gate.engine.device)
@@ -282,7 +303,8 @@ def _transformers(gate: Gate, path: Path) -> Finding:
     logging.disable_progress_bar()
     model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=gate.engine.dtype).to(gate.engine.device)
     with torch.inference_mode():
-        theirs = model(torch.tensor([gate.ids], device=gate.engine.device)).logits[0, -1]
+        ids = torch.tensor([gate.ids], device=gate.engine.device)
+        theirs = model(ids, use_cache=False, logits_to_keep=1).logits[0, -1]
     ours = gate.logits.flatten()[: len(theirs)]
     off, size = distance(ours, theirs), float(theirs.float().abs().max())
     return Finding(
