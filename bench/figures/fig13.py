@@ -20,7 +20,7 @@ from bench.figures.panels import DASHES, SMALL, TEXT, build, describe, look_of, 
 from bench.figures.style import REFERENCES, MethodStyle, theme, variant_label
 from bench.results.crossing import Crossing, crossings
 from bench.results.paper_setup import MARKED, UTILISATION, UTILISATION_RANGE, relative
-from bench.results.points import FULL_PREFILL, alarms, dataset_notes
+from bench.results.points import FULL_PREFILL, PREFILLS, alarms, dataset_notes
 from bench.results.summary import summarise
 
 GAP = 2.3
@@ -104,7 +104,7 @@ def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, MethodStyle], found: 
         return
     unit = float(units.median())
     measured = sorted({float(rate) / unit for rate in throttled["bandwidth_bytes_per_s"]})
-    curves = points[points["method"] != FULL_PREFILL]
+    curves = points[~points["method"].isin(PREFILLS)]
     unthrottled = measured[-1] * GAP if (curves["bandwidth"] == "none").any() else None
     axis = _Axis(unit, measured, unthrottled)
     full = points[points["method"] == FULL_PREFILL]

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from bench.figures.style import variant_label
-from bench.results.points import FULL_PREFILL, with_variants
+from bench.results.points import PREFILLS, with_variants
 from bench.results.run_folder import RunFolder
 
 
@@ -54,7 +54,7 @@ class RunView:
     @property
     def sweeps_bandwidth(self) -> bool:
         """Whether some method was measured at several bandwidths."""
-        others = self.frame[self.frame["method"] != FULL_PREFILL]
+        others = self.frame[~self.frame["method"].isin(PREFILLS)]
         return bool(len(others)) and bool(others.groupby("method")["bandwidth"].nunique().max() > 1)
 
     @property

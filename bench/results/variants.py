@@ -13,12 +13,10 @@ import pandas as pd
 from bench.figures.style import REFERENCES, order
 from bench.metrics.bootstrap import Interval, percentile_interval, resampled_means
 from bench.results.common import common
-from bench.results.points import ok_requests, stream
+from bench.results.points import PAPER, ok_requests, stream
 
 CONTROLS = ("random_tokens", "first_tokens", "last_tokens", "oracle_deviation", "gold_evidence")
 UNKNOWN = (float("nan"), float("nan"))
-PAPER = "{}"
-"""The parameters of a method's default: the paper's rule."""
 
 Which = tuple[str, str]
 """A method and its parameters as JSON text."""

@@ -101,7 +101,9 @@ class Preparer:
         key = self.capture(prefix)
         if key not in self.reads.resident:
             entry, device = self._entry(key), self.engine.device
-            self.reads.resident = {key: Entry(entry.keys.to(device), entry.values.to(device), entry.positions)}
+            self.reads.resident = {
+                key: Entry(entry.keys.to(device), entry.values.to(device), entry.positions)
+            }
         return key
 
     def _behind(self, request: Request) -> Sequence[int]:
