@@ -16,11 +16,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.figures.panels import DASHES, SMALL, TEXT, build, describe, look_of, save, say, spread, typesize
+from bench.figures.panels import (
+    DASHES,
+    SMALL,
+    TEXT,
+    WARNING,
+    build,
+    describe,
+    look_of,
+    save,
+    say,
+    spread,
+    typesize,
+)
 from bench.figures.style import REFERENCES, MethodStyle, theme, variant_label
+from bench.results.conditions import cautions
 from bench.results.crossing import Crossing, crossings
 from bench.results.paper_setup import MARKED, UTILISATION, UTILISATION_RANGE, relative
-from bench.results.points import FULL_PREFILL, PREFILLS, alarms, dataset_notes
+from bench.results.points import FULL_PREFILL, PREFILLS, dataset_notes
 from bench.results.summary import summarise
 
 GAP = 2.3
@@ -79,7 +92,7 @@ def draw(
     notes = dataset_notes(run_info)
     figure, axes = build(
         (max(1, len(models)), max(1, len(datasets))), points,
-        _caption(points, run_info, models, alarms(frame)),
+        _caption(points, run_info, frame),
         "Bandwidth of the store, relative: 1x loads the whole cache in the time of a full prefill",
         "TTFT, median (s)", legends=_legends(points, look), panel_inches=3.3 if len(datasets) < 3 else 2.6,
     )  # fmt: skip
@@ -260,7 +273,7 @@ def _legends(points: pd.DataFrame, look: dict[str, MethodStyle]) -> tuple[list[A
     return methods, [Patch(color="#999999", alpha=0.6, label="bars: selection, part of TTFT"), ring]
 
 
-def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], warnings: list[str]) -> str:
+def _caption(points: pd.DataFrame, run_info: dict[str, Any], frame: pd.DataFrame) -> str:
     marks = " and ".join(
         f"{rate / 1e9:.0f} GB/s = {relative(rate):.2g}x "
         f"({relative(rate, UTILISATION_RANGE[1]):.2g} to {relative(rate, UTILISATION_RANGE[0]):.2g}x)"
@@ -272,7 +285,7 @@ def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], 
     lines = [
         f"{ratios}n = {spread(points['n'])} requests a point. Whiskers and band: 95 % interval, percentile "
         f"bootstrap over requests (none where n = 1). Bars: median of selection, none where it is under "
-        f"{SEEN:.0%} of TTFT. Full prefill reads no cache. {describe(run_info, models)}",
+        f"{SEEN:.0%} of TTFT. Full prefill reads no cache. {describe(run_info, frame)}",
         f"Paper's bandwidths, computed for Qwen3-8B on an H20 at {UTILISATION:.0%} of its peak, not measured "
         f"({low:.0%} to {high:.0%} in brackets): {marks}.",
     ]
@@ -280,4 +293,4 @@ def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], 
     if failed.any():
         some = ", ".join(f"{method} {count}" for method, count in failed[failed > 0].items())
         lines.append(f"Failed, out of memory or skipped rows, not drawn: {some}.")
-    return "\n".join([*lines, *(f"WARNING: {warning}." for warning in warnings)])
+    return "\n".join([*lines, *(f"{WARNING}{text}." for text in cautions(frame, run_info))])

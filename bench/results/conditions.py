@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.results.paper_setup import MARKED, relative
-from bench.results.points import COLD_PREFILL, FULL_PREFILL, PANEL, PREFILLS
+from bench.results.points import COLD_PREFILL, FULL_PREFILL, PANEL, PREFILLS, alarms
 
 DISK = max(MARKED)
 """Bytes a second that the paper's disk reads."""
@@ -102,7 +102,7 @@ def _prefill(frame: pd.DataFrame, run_info: dict[str, Any]) -> str:
     if instruction_cached(run_info):
         cold = frame["method"].eq(COLD_PREFILL).any()
         return "Full prefill has S cached, as every method has" + (
-            "; beside it stands full prefill with nothing cached, no reference." if cold else "."
+            "; the one with nothing cached is no reference." if cold else "."
         )
     return ""
 
@@ -113,3 +113,8 @@ def _is_paper(bandwidth: str) -> bool:
         return bandwidth.endswith("x") and abs(float(multiple) / relative(DISK) - 1) < NEAR
     except ValueError:
         return False
+
+
+def cautions(frame: pd.DataFrame, run_info: dict[str, Any]) -> list[str]:
+    """What must stand on every figure and table: `distrust`, then alarms (`bench.results.points`)."""
+    return [*distrust(run_info), *alarms(frame)]

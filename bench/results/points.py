@@ -58,7 +58,8 @@ def with_variants(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
     A parameter is named only where a method has several values of it on the same model and
     dataset ("qcfuse(anchor_ratio=0.2)"); one that follows the model, such as profiled layers,
     is not, nor is one that is left at its default: the paper's rule has the method's plain name.
-    Of rho and bandwidth, `over` is the one that curves are drawn over; the other one is named as a parameter is ("qcfuse(bandwidth=1x)").
+    Of rho and bandwidth, `over` is the one that curves are drawn over; the other one is named as a
+    parameter is ("qcfuse(bandwidth=1x)").
     """
     named = frame.copy()
     other = "bandwidth" if over == "rho" else "rho"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.figures import fig10, fig11
+from bench.figures import fig10, fig11, ratio
 from bench.results.all_metrics import write_metrics_csv
 from bench.results.run_folder import RunFolder
 from bench.results.shown import long_instructions
@@ -22,6 +22,7 @@ def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
         console.print(f"{dataset}: {note}", markup=False)
     return [
         *fig10.plot(run.frame, run.info, out, summary),
+        *ratio.plot(run.frame, run.info, out, summary),
         *fig11.plot(run.frame, run.info, out),
         write_summary_csv(run.frame, out / "summary.csv", summary),
         write_metrics_csv(run.frame, out / "metrics.csv"),
