@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.figures.panels import SMALL, TEXT, WARNING, build, describe, save, say, spread, typesize
+from bench.figures.panels import SMALL, TEXT, WARNING, build, describe, save, say, typesize
 from bench.figures.style import REFERENCES, STAGES, WAITING, order, theme, variant_label
 from bench.results.conditions import cautions
-from bench.results.points import dataset_notes
+from bench.results.points import dataset_notes, spread
 from bench.results.stages import stages
 
 HATCH = "/////"

@@ -21,14 +21,13 @@ from bench.figures.panels import (
     named,
     save,
     say,
-    spread,
     typesize,
 )
 from bench.figures.style import label, theme, variant_label
 from bench.results.conditions import cautions
 from bench.results.effective import other_ratios
 from bench.results.endings import MANY, often_cut
-from bench.results.points import dataset_notes, family
+from bench.results.points import dataset_notes, family, spread
 from bench.results.summary import summarise
 
 

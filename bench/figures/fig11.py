@@ -19,13 +19,12 @@ from bench.figures.panels import (
     named,
     save,
     say,
-    spread,
     typesize,
 )
 from bench.figures.style import theme
 from bench.results.aggregate import aggregate
 from bench.results.conditions import cautions
-from bench.results.points import dataset_notes, family
+from bench.results.points import dataset_notes, family, spread
 
 
 def plot(frame: pd.DataFrame, run_info: dict[str, Any], out_dir: Path) -> list[Path]:

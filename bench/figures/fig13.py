@@ -26,14 +26,13 @@ from bench.figures.panels import (
     look_of,
     save,
     say,
-    spread,
     typesize,
 )
 from bench.figures.style import REFERENCES, MethodStyle, theme, variant_label
 from bench.results.conditions import cautions
 from bench.results.crossing import Crossing, crossings
 from bench.results.paper_setup import MARKED, UTILISATION, UTILISATION_RANGE, relative
-from bench.results.points import FULL_PREFILL, PREFILLS, dataset_notes
+from bench.results.points import FULL_PREFILL, PREFILLS, dataset_notes, spread
 from bench.results.summary import summarise
 
 GAP = 2.3

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bench.figures.style import REFERENCES, MethodStyle, full_label, styles, variant_label
 from bench.results.conditions import conditions, instruction_cached
-from bench.results.points import COLD_PREFILL, by_paper
+from bench.results.points import COLD_PREFILL, aside
 
 Dash = Literal["-", "--", ":", "-."]
 DASHES: list[Dash] = ["-", "--", ":", "-."]
@@ -158,25 +158,11 @@ def describe(run_info: dict[str, Any], frame: pd.DataFrame) -> str:
 
 
 def named(points: pd.DataFrame, run_info: dict[str, Any]) -> pd.DataFrame:
-    """`points` with `label` for the legend, and `thin`.
-
-    Where several methods were run with parameters beside the paper's rule, those curves are thin and not in
-    the legend: the picture is that of the paper's rules. Where a single one was, they are its subject.
-    """
+    """`points` with `label` for the legend, and `thin`: a curve beside the paper's rules (`aside`)."""
     cached = instruction_cached(run_info)
     pairs = zip(points["method"], points["variant"], strict=True)
-    others = ~by_paper(points)
-    several = points.loc[others, "method"].nunique() > 1
     labels = [full_label(variant_label(str(method), str(variant)), cached) for method, variant in pairs]
-    return points.assign(label=labels, thin=others & several)
-
-
-def spread(values: pd.Series) -> str:
-    """ "12", or "10 to 12" where they differ; of the values above 0."""
-    some = values[values > 0]
-    if some.empty:
-        return "0"
-    return str(some.min()) if some.min() == some.max() else f"{some.min()} to {some.max()}"
+    return points.assign(label=labels, thin=aside(points))
 
 
 def look_of(points: pd.DataFrame) -> dict[str, MethodStyle]:

@@ -23,12 +23,11 @@ from bench.figures.panels import (
     named,
     save,
     say,
-    spread,
     typesize,
 )
 from bench.figures.style import REFERENCES, theme
 from bench.results.effective import differs
-from bench.results.points import COLD_PREFILL, by_paper, family
+from bench.results.points import COLD_PREFILL, by_paper, family, spread
 
 Kind = Literal["ratio", "recall"]
 
@@ -69,7 +68,7 @@ def draw(
     points = named(summary[summary["method"] != COLD_PREFILL], run_info)
     points["x"], points["x_low"], points["x_high"] = points["rho_effective"], float("nan"), float("nan")
     points["tag"] = [
-        f"ρ = {asked:g}" if differs(asked, done) and not thin else ""
+        f"{asked:g}" if differs(asked, done) and not thin else ""
         for asked, done, thin in zip(points["rho"], points["rho_effective"], points["thin"], strict=True)
     ]
     shown = _scores(points) if kind == "ratio" else _recalls(points)
@@ -143,7 +142,7 @@ def _about(points: pd.DataFrame, kind: Kind, frame: pd.DataFrame, run_info: dict
         )
         return f"{n} {what} {describe(run_info, frame)}"
     what = (
-        "Bars: 95 % interval, percentile bootstrap over requests. At a point: the nominal ρ, where it is "
-        "another. Dashed, across: full prefill (ratio 1, off the axis) and direct reuse."
+        "Bars: 95 % interval, percentile bootstrap over requests. Number at a point: the nominal ρ, "
+        "where that is another. Dashed, across: full prefill (ratio 1, off the axis) and direct reuse."
     )
     return f"{n} {what} {describe(run_info, frame)}"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from bench.figures.style import variant_label
+from bench.figures.style import full_label, variant_label
+from bench.results.conditions import instruction_cached
 from bench.results.points import PREFILLS, with_variants
 from bench.results.run_folder import RunFolder
 
@@ -46,8 +47,11 @@ class RunView:
         Never with rho or bandwidth: the page shows these beside it.
         """
         named = with_variants(self.frame.assign(bandwidth="none")).drop_duplicates(["method", "params"])
+        cached = instruction_cached(self.info)
         return {
-            (str(row["method"]), str(row["params"])): variant_label(str(row["method"]), str(row["variant"]))
+            (str(row["method"]), str(row["params"])): full_label(
+                variant_label(str(row["method"]), str(row["variant"])), cached
+            )
             for row in named.to_dict("records")
         }
 

@@ -98,6 +98,16 @@ def by_paper(points: pd.DataFrame) -> pd.Series:
     return default | ~points["method"].isin(points.loc[default, "method"].unique())
 
 
+def aside(points: pd.DataFrame) -> pd.Series:
+    """Lines of parameters beside the paper's rule, where several methods have such lines.
+
+    They stand back in figures and tables, which then are those of the paper's rules. Where a single method has
+    them, they are the run's subject, and none is aside.
+    """
+    others = ~by_paper(points)
+    return others & bool(points.loc[others, "method"].nunique() > 1)
+
+
 def family(metric: str) -> str:
     """The metric family of a metric: its label ("F1", "SM"), the name itself where it is unknown."""
     return METRICS[metric].label if metric in METRICS else metric
@@ -168,6 +178,14 @@ def answers_lost(run_info: dict[str, Any]) -> dict[str, float]:
     sources = {name: about.get("source") for name, about in datasets.items() if isinstance(about, dict)}
     shares = {n: s.get("share_answer_lost") for n, s in sources.items() if isinstance(s, dict)}
     return {str(name): float(share) for name, share in shares.items() if share}
+
+
+def spread(values: pd.Series) -> str:
+    """ "12", or "10 to 12" where they differ; of the values above 0."""
+    some = values[values > 0]
+    if some.empty:
+        return "0"
+    return str(some.min()) if some.min() == some.max() else f"{some.min()} to {some.max()}"
 
 
 def _varying(params: list[dict[str, Any]]) -> set[str]:

@@ -22,6 +22,8 @@ from bench.results.points import (
 )
 
 MEANS = ("evidence_recall", "needle_recall", "rho_effective", "bytes_before_fusion", "bytes_total", *CONDUCT)
+RHO = 0.3
+"""The paper's most frequent ratio."""
 COUNTS = ("n_failed", "n_skipped", "n_empty", "n_echo")
 RATES = ("bandwidth_bytes_per_s", "bandwidth_unit")
 COLUMNS = [
@@ -68,6 +70,13 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
         line |= _measures(measured.get(key, ok.iloc[:0]), full.get(key[:2]), stream(str(key[1])))
         lines.append(line)
     return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def headline_rho(summary: pd.DataFrame) -> float:
+    """The ρ of a table that has room for one: `RHO` where the lines have it, else their middle one."""
+    swept = summary.loc[(summary["rho"] > 0) & (summary["rho"] < 1), "rho"]
+    rhos = sorted(float(rho) for rho in swept.unique())
+    return RHO if RHO in rhos or not rhos else rhos[(len(rhos) - 1) // 2]
 
 
 def write_summary_csv(frame: pd.DataFrame, path: Path, summary: pd.DataFrame | None = None) -> Path:
