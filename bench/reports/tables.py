@@ -78,15 +78,16 @@ def points(run: RunView) -> Table:
             ]
         )
     columns = [
-        "method", "model", "dataset", "ρ", "bandwidth", "n", "score", "cut at the limit", "precision of numbers",
-        "TTFT", "speed-up", "select", "load wait", "recompute", "recall, answer tokens",
-        "recall, whole needle", "MB before fusion",
+        "method", "model", "dataset", "ρ", "bandwidth", "n", "score", "cut at the limit",
+        "precision of numbers", "TTFT", "speed-up", "select", "load wait", "recompute",
+        "recall, answer tokens", "recall, whole needle", "MB before fusion",
     ]  # fmt: skip
     note = (
         "Score: mean. TTFT and its parts: median. Speed-up: full prefill's median TTFT / the method's, same "
-        "requests. [ ]: 95 % interval over requests. Below ρ: the effective ratio, rows recomputed averaged over "
-        "layers, where it is another. Cut: answers that ran into the limit of new tokens. Precision: share of the "
-        "numbers given that are right. Recall: share of the evidence's positions recomputed at the last layer."
+        "requests. [ ]: 95 % interval over requests. Below ρ: the effective ratio, rows recomputed averaged "
+        "over layers, where it is another. Cut: answers that ran into the limit of new tokens. Precision: "
+        "share of the numbers given that are right. Recall: share of the evidence's positions recomputed at "
+        "the last layer."
     )
     return Table(f"Every operating point ({len(lines)})", note, columns, lines)
 
@@ -129,8 +130,9 @@ def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
         "Second column: full prefill's median TTFT / the method's where its own curve over ρ reaches full "
         "prefill's mean score minus 0.01, over all datasets; below it the 95 % interval (n.r.: that bound "
         "does not reach it) and the share of bootstrap draws that reach it. Then mean score and speed-up at "
-        "one ρ (full prefill: 1, direct reuse: 0), with the score's interval and the share of answers cut at the "
-        "limit of new tokens. Each method is at the paper's rule."
+        "one ρ (full prefill: 1, direct reuse: 0), with the score's interval and the share of answers "
+        "cut at the limit of new tokens. Where several methods come with other parameters than the paper's "
+        "rule, those are among all points."
     )
     return Table(f"{model}", note, columns, lines)
 

@@ -24,7 +24,7 @@ class BestFoot:
 
     `gap` is over all datasets of the model, each weighing the same, at one nominal ρ; its interval is
     simultaneous over the `sets` parameter sets compared. `rule` is the same with the baseline by the paper's
-    rule, None where that was not measured. `best` names the parameters of the best set, "" for the paper's rule.
+    rule, None where that was not measured. `best` names the parameters of the best set, "" for that rule.
     """
 
     model: str

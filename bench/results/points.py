@@ -101,8 +101,8 @@ def by_paper(points: pd.DataFrame) -> pd.Series:
 def aside(points: pd.DataFrame) -> pd.Series:
     """Lines of parameters beside the paper's rule, where several methods have such lines.
 
-    They stand back in figures and tables, which then are those of the paper's rules. Where a single method has
-    them, they are the run's subject, and none is aside.
+    They stand back in figures and tables, which then are those of the paper's rules. Where a single method
+    has them, they are the run's subject, and none is aside.
     """
     others = ~by_paper(points)
     return others & bool(points.loc[others, "method"].nunique() > 1)
