@@ -10,7 +10,7 @@ import pandas as pd
 from bench.figures.style import REFERENCES, order, styles
 from bench.reports.run_view import RunView
 from bench.reports.text import visible
-from bench.results.points import PANEL, PREFILLS, aside, dataset_notes, family
+from bench.results.points import PANEL, PAPER, PREFILLS, aside, dataset_notes, family
 from bench.results.recorded import slowest_first
 
 NUMBERS = (
@@ -38,7 +38,10 @@ def _panels(run: RunView) -> list[dict[str, Any]]:
         points = run.summary[(run.summary["model"] == model) & (run.summary["dataset"] == dataset)]
         points = points.assign(aside=aside(points))
         known = points.dropna(subset=["score", "ttft_s"])
-        lines = sorted(known.to_dict("records"), key=lambda one: (ranks[str(one["method"])], one["params"]))
+        lines = sorted(
+            known.to_dict("records"),
+            key=lambda one: (ranks[str(one["method"])], one["params"] != PAPER, one["params"]),
+        )
         if not lines:
             continue
         others = [str(one["bandwidth"]) for one in lines if one["method"] not in PREFILLS]

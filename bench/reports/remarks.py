@@ -8,7 +8,7 @@ import pandas as pd
 
 from bench.figures.style import label
 from bench.reports.run_view import RunView
-from bench.results.conditions import conditions, distrust
+from bench.results.conditions import distrust
 from bench.results.points import POINT, alarms, answers_lost, dataset_notes
 from bench.results.shown import long_instructions
 
@@ -38,7 +38,6 @@ def remarks(run: RunView) -> list[Remark]:
     """
     found = [Remark("bad", "Holds numbers predicted by a cost model, not measured.")] if run.predicted else []
     found += [Remark("bad", text) for text in distrust(run.info)]
-    found += [Remark("note", text) for text in conditions(run.frame, run.info)]
     found += [Remark("bad", text) for text in alarms(run.frame)]
     found += [Remark("bad", text) for text in _failures(run.frame)]
     found += [Remark("warn", text) for text in _some(unstable(run.frame))]

@@ -13,7 +13,7 @@ from bench.results.best_table import HEAD, NOTE, TITLE, best_cells
 from bench.results.crossing import crossing_table, crossings
 from bench.results.effective import differs, effective_of
 from bench.results.endings import cut_text
-from bench.results.points import FULL_PREFILL, aside, family, spread
+from bench.results.points import FULL_PREFILL, PAPER, aside, family, spread
 from bench.results.summary import RHO, headline_rho
 from bench.results.table import seconds
 
@@ -54,7 +54,14 @@ def points(run: RunView) -> Table:
     lines = []
     for line in sorted(
         summary.to_dict("records"),
-        key=lambda one: (one["model"], one["dataset"], ranks[str(one["method"])], one["rho"], one["params"]),
+        key=lambda one: (
+            one["model"],
+            one["dataset"],
+            ranks[str(one["method"])],
+            one["params"] != PAPER,
+            one["params"],
+            one["rho"],
+        ),
     ):
         lines.append(
             [
