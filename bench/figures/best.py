@@ -9,9 +9,10 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bench.figures.panels import SMALL, TEXT, WARNING, build, describe, save, typesize
-from bench.figures.style import styles, theme
+from bench.figures.style import MethodStyle, styles, theme
 from bench.results.best_variant import BestFoot
 from bench.results.conditions import cautions
 
@@ -36,10 +37,9 @@ def draw(feet: list[BestFoot], frame: pd.DataFrame, run_info: dict[str, Any]) ->
     """
     models = list(dict.fromkeys(foot.model for foot in feet))
     look = styles(foot.baseline for foot in feet)
-    points = pd.DataFrame([{"method": m, "variant": m, "rho": 1.0} for m in look])
     figure, axes = build(
-        (1, len(models)), points, _caption(feet, frame, run_info), "Recomputation ratio ρ (nominal)",
-        "QCFuse minus baseline, score", panel_inches=2.4,
+        (1, len(models)), frame, _caption(feet, frame, run_info), "Recomputation ratio ρ (nominal)",
+        "QCFuse minus baseline, score", panel_inches=2.4, legends=(_handles(look), []),
     )  # fmt: skip
     for ax, model in zip(axes[0], models, strict=True):
         ax.axhline(0, color="#666666", linewidth=0.8, zorder=1)
@@ -62,6 +62,13 @@ def draw(feet: list[BestFoot], frame: pd.DataFrame, run_info: dict[str, Any]) ->
         n = next(foot.gap.n for foot in feet if foot.model == model)
         ax.set_title(f"{model.rsplit('/', 1)[-1]}, n = {n}", fontsize=typesize(ax, TEXT), pad=4)
     return figure
+
+
+def _handles(look: dict[str, MethodStyle]) -> list[Line2D]:
+    return [
+        Line2D([], [], color=style.colour, marker=style.marker, markersize=5, linestyle="", label=style.label)
+        for style in look.values()
+    ]
 
 
 def _caption(feet: list[BestFoot], frame: pd.DataFrame, run_info: dict[str, Any]) -> str:

@@ -167,7 +167,7 @@ def _caption(lines: pd.DataFrame, run_info: dict[str, Any], frame: pd.DataFrame)
         f"{at}{store}n = {spread(lines['n'])} requests a bar; means, so that the parts add up. Whiskers: "
         f"95 % interval of the total, percentile bootstrap over requests. {describe(run_info, frame)}",
         "The paper's Fig. 1 gives shares of the end-to-end time, decoding included; these are of the time to "
-        "first token. Full prefill recomputes everything.",
+        "first token. Full prefill recomputes the whole context.",
     ]
     if lines.loc[lines["select_s"] > 0, "select_wait_s"].isna().any():
         parts.append("Some rows do not tell how long selection waited for loads: there it is not hatched.")

@@ -28,11 +28,11 @@ from bench.figures.panels import (
     say,
     typesize,
 )
-from bench.figures.style import REFERENCES, MethodStyle, theme, variant_label
-from bench.results.conditions import cautions
+from bench.figures.style import REFERENCES, MethodStyle, full_label, theme, variant_label
+from bench.results.conditions import cautions, instruction_cached
 from bench.results.crossing import Crossing, crossings
 from bench.results.paper_setup import MARKED, UTILISATION, UTILISATION_RANGE, relative
-from bench.results.points import FULL_PREFILL, PREFILLS, dataset_notes, spread
+from bench.results.points import COLD_PREFILL, FULL_PREFILL, PREFILLS, dataset_notes, spread
 from bench.results.summary import summarise
 
 GAP = 2.3
@@ -85,6 +85,7 @@ def draw(
     selection, the paper's "select in prefill".
     """
     points = summarise(frame, over="bandwidth") if summary is None else summary
+    points = points[points["method"] != COLD_PREFILL]
     found = crossings(frame) if found is None else found
     models, datasets = list(frame["model"].unique()), list(frame["dataset"].unique())
     look = look_of(points)
@@ -93,7 +94,8 @@ def draw(
         (max(1, len(models)), max(1, len(datasets))), points,
         _caption(points, run_info, frame),
         "Bandwidth of the store, relative: 1x loads the whole cache in the time of a full prefill",
-        "TTFT, median (s)", legends=_legends(points, look), panel_inches=3.3 if len(datasets) < 3 else 2.6,
+        "TTFT, median (s)", legends=_legends(points, look, instruction_cached(run_info)),
+        panel_inches=3.3 if len(datasets) < 3 else 2.6,
     )  # fmt: skip
     for row, model in enumerate(models):
         for column, dataset in enumerate(datasets):
@@ -257,13 +259,15 @@ def _paper_marks(ax: Axes, axis: _Axis) -> None:
             )  # fmt: skip
 
 
-def _legends(points: pd.DataFrame, look: dict[str, MethodStyle]) -> tuple[list[Artist], list[Artist]]:
+def _legends(
+    points: pd.DataFrame, look: dict[str, MethodStyle], cached: bool
+) -> tuple[list[Artist], list[Artist]]:
     methods: list[Artist] = []
     for method, style in look.items():
         variants = sorted(points.loc[points["method"] == method, "variant"].unique())
         for number, variant in enumerate(variants):
             handle = Line2D([], [], color=style.colour, markersize=5, linewidth=1.2, markeredgecolor="white")
-            handle.set(label=variant_label(method, variant), markeredgewidth=0.4)
+            handle.set(label=full_label(variant_label(method, variant), cached), markeredgewidth=0.4)
             handle.set_linestyle((0, (4, 2)) if method == FULL_PREFILL else DASHES[number % len(DASHES)])
             handle.set_marker("" if method == FULL_PREFILL else style.marker)
             methods.append(handle)
