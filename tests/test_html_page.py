@@ -36,7 +36,7 @@ def test_sample_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (out / "index.html").read_text("utf-8")
     info = read_run_info(SAMPLE / "fig10-cpu")
     assert len(text.encode()) < 5_000_000
-    assert text.count("<figure>") == 2
+    assert text.count("<figure>") == 4  # fig10, over the effective ratio, recall, fig11
     prompts = {one["dataset"] for one in data_of(out / "index.html")["requests"] if one["prompt"]}
     assert prompts == {"multihop", "ruler/vt"}, "the others' text is not ours to pass on"
     for part in (

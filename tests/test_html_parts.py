@@ -138,7 +138,7 @@ def test_headline_of_ratios(tmp_path: Path) -> None:
     assert lines["QCFuse"][0].small == "[2.00, 2.00], 100% of draws"
     assert lines["QCFuse"][1].text == "1.00, 2.00x"
     assert lines["EPIC"][0].text == "not reached"
-    assert table.columns[2] == "multihop: F1 at ρ = 0.3, speed-up"
+    assert table.columns[2] == "multihop (n = 2): F1 at ρ = 0.3, speed-up"
 
 
 def test_headline_of_a_bandwidth_sweep(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.metrics.bootstrap import Interval, paired_ratio
-from bench.results.points import FULL_PREFILL, PANEL, PARTS, WAITS, ok_requests, stream
+from bench.results.points import FULL_PREFILL, PANEL, PARTS, PREFILLS, WAITS, ok_requests, stream
 from bench.results.run_folder import RunFolder
 
 STEADY = 0.1
@@ -77,7 +77,7 @@ def put_beside(base: RunFolder, own: RunFolder, method: str) -> Beside:
 
 
 def _require_one_bandwidth(base: RunFolder) -> None:
-    several = base.frame.loc[base.frame["method"] != FULL_PREFILL, "bandwidth"].unique()
+    several = base.frame.loc[~base.frame["method"].isin(PREFILLS), "bandwidth"].unique()
     if len(several) > 1:
         raise UserError(
             f"{base.path} has {len(several)} bandwidths; compare takes a run with one, such as fig10's. "

@@ -11,7 +11,7 @@ from bench.compare.beside import Beside
 from bench.figures.style import DIRECT_REUSE, REFERENCES, order
 from bench.metrics.bootstrap import Interval, paired_difference, ratio_of_medians
 from bench.results.common import common
-from bench.results.points import FULL_PREFILL, ok_requests, stream
+from bench.results.points import COLD_PREFILL, FULL_PREFILL, PREFILLS, ok_requests, stream
 from bench.results.variants import pooled
 
 TINY = 1e-9
@@ -122,7 +122,7 @@ def _ranks(ok: pd.DataFrame, mine: str) -> tuple[list[Rank], list[str]]:
 def _fronts(ok: pd.DataFrame, mine: str) -> tuple[list[Front], list[str]]:
     found: list[Front] = []
     left_out: list[str] = []
-    for (model, dataset), rows in ok.groupby(["model", "dataset"]):
+    for (model, dataset), rows in ok[ok["method"] != COLD_PREFILL].groupby(["model", "dataset"]):
         wide, short = common(rows, ["method", "variant", "rho"], "score")
         left_out += short
         times = common(rows, ["method", "variant", "rho"], "ttft_s")[0].reindex(wide.index)
@@ -176,7 +176,7 @@ def _duels(ok: pd.DataFrame, beside: Beside) -> list[Duel]:
 def _loads(ok: pd.DataFrame, mine: str) -> list[Load]:
     """The whole cache of a request is what direct reuse reads of it; without that, the most any reads."""
     found = []
-    for (model, dataset), rows in ok[ok["method"] != FULL_PREFILL].groupby(["model", "dataset"]):
+    for (model, dataset), rows in ok[~ok["method"].isin(PREFILLS)].groupby(["model", "dataset"]):
         reuse = rows[rows["method"] == DIRECT_REUSE]
         whole = (reuse if len(reuse) else rows).groupby("request")["bytes_total"].max()
         shares = rows["bytes_before_fusion"] / rows["request"].map(whole)

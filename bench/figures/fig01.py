@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.figures.panels import SMALL, TEXT, build, describe, save, say, spread, typesize
+from bench.figures.panels import SMALL, TEXT, WARNING, build, describe, save, say, typesize
 from bench.figures.style import REFERENCES, STAGES, WAITING, order, theme, variant_label
-from bench.results.points import alarms, dataset_notes
+from bench.results.conditions import cautions
+from bench.results.points import dataset_notes, spread
 from bench.results.stages import stages
 
 HATCH = "/////"
@@ -43,7 +44,7 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any], lines: pd.DataFrame | No
     lines = stages(frame) if lines is None else lines
     panels = [(str(m), str(d)) for m, d in frame[["model", "dataset"]].drop_duplicates().to_numpy()]
     most = max((len(_bars(lines, *panel)) for panel in panels), default=1)
-    caption = _caption(lines, run_info, sorted(frame["model"].unique()), alarms(frame))
+    caption = _caption(lines, run_info, frame)
     figure, axes = build(
         (max(1, len(panels)), 2), lines, caption, "", legends=(_legend(), []),
         panel_inches=0.75 + 0.26 * max(most, 3),
@@ -157,17 +158,17 @@ def _legend() -> list[Artist]:
     return handles
 
 
-def _caption(lines: pd.DataFrame, run_info: dict[str, Any], models: list[str], warnings: list[str]) -> str:
+def _caption(lines: pd.DataFrame, run_info: dict[str, Any], frame: pd.DataFrame) -> str:
     rhos = sorted(lines.loc[~lines["method"].isin(REFERENCES), "rho"].unique())
     throttles = sorted(lines.loc[lines["bandwidth"] != "none", "bandwidth"].unique())
     at = f"ρ = {', '.join(f'{rho:g}' for rho in rhos)}. " if rhos else ""
-    store = f"Store at {', '.join(throttles)}. " if throttles else "Store not throttled. "
+    store = f"Store at {', '.join(throttles)}. " if throttles else ""
     parts = [
         f"{at}{store}n = {spread(lines['n'])} requests a bar; means, so that the parts add up. Whiskers: "
-        f"95 % interval of the total, percentile bootstrap over requests. {describe(run_info, models)}",
+        f"95 % interval of the total, percentile bootstrap over requests. {describe(run_info, frame)}",
         "The paper's Fig. 1 gives shares of the end-to-end time, decoding included; these are of the time to "
-        "first token. Full prefill recomputes everything.",
+        "first token. Full prefill recomputes the whole context.",
     ]
     if lines.loc[lines["select_s"] > 0, "select_wait_s"].isna().any():
         parts.append("Some rows do not tell how long selection waited for loads: there it is not hatched.")
-    return "\n".join([*parts, *(f"WARNING: {warning}." for warning in warnings)])
+    return "\n".join([*parts, *(f"{WARNING}{text}." for text in cautions(frame, run_info))])

@@ -11,9 +11,23 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread, typesize
-from bench.figures.style import theme
-from bench.results.points import alarms, dataset_notes, family
+from bench.figures.panels import (
+    TEXT,
+    WARNING,
+    build,
+    describe,
+    draw_panel,
+    look_of,
+    named,
+    save,
+    say,
+    typesize,
+)
+from bench.figures.style import label, theme, variant_label
+from bench.results.conditions import cautions
+from bench.results.effective import other_ratios
+from bench.results.endings import MANY, often_cut
+from bench.results.points import dataset_notes, family, spread
 from bench.results.summary import summarise
 
 
@@ -40,11 +54,12 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any], summary: pd.DataFrame | 
             "ttft_s": "x", "ttft_low_s": "x_low", "ttft_high_s": "x_high",
         }
     )  # fmt: skip
+    points = named(points, run_info)
     # in the order of the experiment, which is the order of its rows
     models, datasets = list(frame["model"].unique()), list(frame["dataset"].unique())
     notes = dataset_notes(run_info)
     look = look_of(points)
-    caption = _caption(points, run_info, models, alarms(frame))
+    caption = "\n".join([*_caption(points, run_info, frame), *closing(points, frame, run_info)])
     shape = max(1, len(models)), max(1, len(datasets))
     figure, axes = build(shape, points, caption, "TTFT, median (s)", "Quality, mean score")
     for row, model in enumerate(models):
@@ -60,7 +75,8 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any], summary: pd.DataFrame | 
             if not row:
                 metric = points.loc[points["dataset"] == dataset, "metric"].iloc[0]
                 width = max(18, 84 // len(datasets))
-                title = f"{dataset} ({family(metric)})"
+                n = spread(points.loc[points["dataset"] == dataset, "n"])
+                title = f"{dataset} ({family(metric)}), n = {n}"
                 note = fill(notes[dataset], width, break_on_hyphens=False) if dataset in notes else ""
                 ax.set_title(f"{title}\n{note}".strip(), fontsize=typesize(ax, TEXT), linespacing=1.2, pad=4)
         first = axes[row, 0]
@@ -75,14 +91,38 @@ def _warn(ax: Axes, panel: pd.DataFrame) -> None:
         say(ax, f"every score is {scores.iloc[0]:.0f}:\nthis panel tells nothing", warning=True)
 
 
-def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], warnings: list[str]) -> str:
+def _caption(points: pd.DataFrame, run_info: dict[str, Any], frame: pd.DataFrame) -> list[str]:
     bars = "Bars: 95 % interval, percentile bootstrap over requests (none where n = 1)."
-    lines = [
-        f"n = {spread(points['n'])} requests a point. {bars} Marker size: recomputation ratio ρ. "
-        f"Dashed: full prefill and direct reuse. {describe(run_info, models)}"
+    guides = "Dashed: full prefill and direct reuse."
+    return [
+        f"n = {spread(points['n'])} requests a point. {bars} Marker size: recomputation ratio ρ. {guides} "
+        f"{describe(run_info, frame)}"
     ]
+
+
+def closing(points: pd.DataFrame, frame: pd.DataFrame, run_info: dict[str, Any]) -> list[str]:
+    """The last lines of a caption of quality: other ratios than asked for, thin lines, cut answers, rows not
+    drawn, and what to beware of."""
+    lines = []
+    shown = points[~points["thin"]]
+    if ratios := other_ratios(shown):
+        texts = [
+            f"{_name(variant)} {', '.join(f'{done:.2f} at {asked:g}' for asked, done in pairs)}"
+            for variant, pairs in ratios.items()
+        ]
+        lines.append(f"Effective ratio (rows recomputed, mean over layers) other than ρ: {'; '.join(texts)}.")
+    if points["thin"].any():
+        methods = [label(str(name)) for name in points.loc[points["thin"], "method"].unique()]
+        lines.append(f"Thin: other parameters than the paper's rule ({', '.join(methods)}); see the tables.")
+    if cut := often_cut(shown):
+        texts = [f"{name} up to {share:.0%} ({_name(variant)})" for name, (share, variant) in cut.items()]
+        lines.append(f"Answers cut at the limit of new tokens, where over {MANY:.0%}: {'; '.join(texts)}.")
     failed = points.groupby("method")[["n_failed", "n_skipped"]].sum().sum(axis=1)
     if failed.any():
         some = ", ".join(f"{method} {count}" for method, count in failed[failed > 0].items())
         lines.append(f"Failed, out of memory or skipped rows, not drawn: {some}.")
-    return "\n".join([*lines, *(f"WARNING: {warning}." for warning in warnings)])
+    return [*lines, *(f"{WARNING}{text}." for text in cautions(frame, run_info))]
+
+
+def _name(variant: str) -> str:
+    return variant_label(variant.partition("(")[0], variant)

@@ -9,10 +9,22 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.figures.panels import TEXT, build, describe, draw_panel, look_of, save, say, spread, typesize
+from bench.figures.panels import (
+    TEXT,
+    WARNING,
+    build,
+    describe,
+    draw_panel,
+    look_of,
+    named,
+    save,
+    say,
+    typesize,
+)
 from bench.figures.style import theme
 from bench.results.aggregate import aggregate
-from bench.results.points import alarms, dataset_notes, family
+from bench.results.conditions import cautions
+from bench.results.points import dataset_notes, family, spread
 
 
 def plot(frame: pd.DataFrame, run_info: dict[str, Any], out_dir: Path) -> list[Path]:
@@ -33,6 +45,7 @@ def draw(frame: pd.DataFrame, run_info: dict[str, Any]) -> Figure:
             "ttft": "x", "ttft_low": "x_low", "ttft_high": "x_high",
         }
     )  # fmt: skip
+    points = named(points, run_info)
     families = sorted(frame["metric"].map(family).unique()) or ["score"]
     look = look_of(points)
     caption = _caption(frame, points, run_info)
@@ -57,10 +70,12 @@ def _caption(frame: pd.DataFrame, points: pd.DataFrame, run_info: dict[str, Any]
         f"Means over panels (model x dataset), each divided by full prefill; {spread(points['n_panels'])} "
         f"panel(s) and n = {spread(points['n'])} requests a point. Bars: 95 % interval, percentile bootstrap "
         f"over requests inside panels. Marker size: recomputation ratio ρ. "
-        f"{describe(run_info, sorted(frame['model'].unique()))}"
+        f"{describe(run_info, frame)}"
     ]
+    if points["thin"].any():
+        lines.append("Thin: other parameters than the paper's rule; see the tables.")
     partial = points[points["n_panels"] < points["n_panels_all"]]
     for (variant, name), some in partial.groupby(["variant", "family"]):
         share = f"{some['n_panels'].min()} of {some['n_panels_all'].iloc[0]}"
         lines.append(f"WARNING: {variant} rests on {share} {name} panels: compare with care.")
-    return "\n".join([*lines, *(f"WARNING: {warning}." for warning in alarms(frame))])
+    return "\n".join([*lines, *(f"{WARNING}{text}." for text in cautions(frame, run_info))])

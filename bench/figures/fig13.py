@@ -16,11 +16,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.figures.panels import DASHES, SMALL, TEXT, build, describe, look_of, save, say, spread, typesize
-from bench.figures.style import REFERENCES, MethodStyle, theme, variant_label
+from bench.figures.panels import (
+    DASHES,
+    SMALL,
+    TEXT,
+    WARNING,
+    build,
+    describe,
+    look_of,
+    save,
+    say,
+    typesize,
+)
+from bench.figures.style import REFERENCES, MethodStyle, full_label, theme, variant_label
+from bench.results.conditions import cautions, instruction_cached
 from bench.results.crossing import Crossing, crossings
 from bench.results.paper_setup import MARKED, UTILISATION, UTILISATION_RANGE, relative
-from bench.results.points import FULL_PREFILL, alarms, dataset_notes
+from bench.results.points import COLD_PREFILL, FULL_PREFILL, PREFILLS, dataset_notes, spread
 from bench.results.summary import summarise
 
 GAP = 2.3
@@ -73,15 +85,17 @@ def draw(
     selection, the paper's "select in prefill".
     """
     points = summarise(frame, over="bandwidth") if summary is None else summary
+    points = points[points["method"] != COLD_PREFILL]
     found = crossings(frame) if found is None else found
     models, datasets = list(frame["model"].unique()), list(frame["dataset"].unique())
     look = look_of(points)
     notes = dataset_notes(run_info)
     figure, axes = build(
         (max(1, len(models)), max(1, len(datasets))), points,
-        _caption(points, run_info, models, alarms(frame)),
+        _caption(points, run_info, frame),
         "Bandwidth of the store, relative: 1x loads the whole cache in the time of a full prefill",
-        "TTFT, median (s)", legends=_legends(points, look), panel_inches=3.3 if len(datasets) < 3 else 2.6,
+        "TTFT, median (s)", legends=_legends(points, look, instruction_cached(run_info)),
+        panel_inches=3.3 if len(datasets) < 3 else 2.6,
     )  # fmt: skip
     for row, model in enumerate(models):
         for column, dataset in enumerate(datasets):
@@ -104,7 +118,7 @@ def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, MethodStyle], found: 
         return
     unit = float(units.median())
     measured = sorted({float(rate) / unit for rate in throttled["bandwidth_bytes_per_s"]})
-    curves = points[points["method"] != FULL_PREFILL]
+    curves = points[~points["method"].isin(PREFILLS)]
     unthrottled = measured[-1] * GAP if (curves["bandwidth"] == "none").any() else None
     axis = _Axis(unit, measured, unthrottled)
     full = points[points["method"] == FULL_PREFILL]
@@ -245,13 +259,15 @@ def _paper_marks(ax: Axes, axis: _Axis) -> None:
             )  # fmt: skip
 
 
-def _legends(points: pd.DataFrame, look: dict[str, MethodStyle]) -> tuple[list[Artist], list[Artist]]:
+def _legends(
+    points: pd.DataFrame, look: dict[str, MethodStyle], cached: bool
+) -> tuple[list[Artist], list[Artist]]:
     methods: list[Artist] = []
     for method, style in look.items():
         variants = sorted(points.loc[points["method"] == method, "variant"].unique())
         for number, variant in enumerate(variants):
             handle = Line2D([], [], color=style.colour, markersize=5, linewidth=1.2, markeredgecolor="white")
-            handle.set(label=variant_label(method, variant), markeredgewidth=0.4)
+            handle.set(label=full_label(variant_label(method, variant), cached), markeredgewidth=0.4)
             handle.set_linestyle((0, (4, 2)) if method == FULL_PREFILL else DASHES[number % len(DASHES)])
             handle.set_marker("" if method == FULL_PREFILL else style.marker)
             methods.append(handle)
@@ -260,7 +276,7 @@ def _legends(points: pd.DataFrame, look: dict[str, MethodStyle]) -> tuple[list[A
     return methods, [Patch(color="#999999", alpha=0.6, label="bars: selection, part of TTFT"), ring]
 
 
-def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], warnings: list[str]) -> str:
+def _caption(points: pd.DataFrame, run_info: dict[str, Any], frame: pd.DataFrame) -> str:
     marks = " and ".join(
         f"{rate / 1e9:.0f} GB/s = {relative(rate):.2g}x "
         f"({relative(rate, UTILISATION_RANGE[1]):.2g} to {relative(rate, UTILISATION_RANGE[0]):.2g}x)"
@@ -272,7 +288,7 @@ def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], 
     lines = [
         f"{ratios}n = {spread(points['n'])} requests a point. Whiskers and band: 95 % interval, percentile "
         f"bootstrap over requests (none where n = 1). Bars: median of selection, none where it is under "
-        f"{SEEN:.0%} of TTFT. Full prefill reads no cache. {describe(run_info, models)}",
+        f"{SEEN:.0%} of TTFT. Full prefill reads no cache. {describe(run_info, frame)}",
         f"Paper's bandwidths, computed for Qwen3-8B on an H20 at {UTILISATION:.0%} of its peak, not measured "
         f"({low:.0%} to {high:.0%} in brackets): {marks}.",
     ]
@@ -280,4 +296,4 @@ def _caption(points: pd.DataFrame, run_info: dict[str, Any], models: list[str], 
     if failed.any():
         some = ", ".join(f"{method} {count}" for method, count in failed[failed > 0].items())
         lines.append(f"Failed, out of memory or skipped rows, not drawn: {some}.")
-    return "\n".join([*lines, *(f"WARNING: {warning}." for warning in warnings)])
+    return "\n".join([*lines, *(f"{WARNING}{text}." for text in cautions(frame, run_info))])

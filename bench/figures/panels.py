@@ -18,13 +18,19 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from bench.figures.style import REFERENCES, MethodStyle, styles, variant_label
+from bench.figures.style import REFERENCES, MethodStyle, full_label, styles, variant_label
+from bench.results.conditions import conditions, instruction_cached
+from bench.results.points import COLD_PREFILL, aside
 
 Dash = Literal["-", "--", ":", "-."]
 DASHES: list[Dash] = ["-", "--", ":", "-."]
 SMALL, TEXT = 6.0, 7.0
 """Type sizes in points at `PAGE` inches of width: `typesize` makes them grow with wider figures."""
 PAGE = 7.2
+WARNING, RED = "WARNING: ", "#B00020"
+"""How a caption's line begins that is a warning, and its colour."""
+LINE = 0.125
+"""Height of a line of the caption in inches, at the width of a page."""
 LEGEND_ROW = 0.145
 """Height of a row of the legend in inches, at the same width."""
 
@@ -35,7 +41,8 @@ def draw_panel(ax: Axes, points: pd.DataFrame, look: dict[str, MethodStyle]) -> 
     """Draw one panel: a curve over rho for each variant, the references as single points.
 
     `points` has a line for each operating point: method, variant, rho, and x, x_low, x_high, y,
-    y_low, y_high. The marker grows with rho; bars span low to high where both are known.
+    y_low, y_high. The marker grows with rho; bars span low to high where both are known. Optional columns:
+    `thin` (bool) draws a curve as a faint line alone, `tag` (text) is written beside the marker.
     """
     known = points.dropna(subset=["x", "y"])
     if known.empty:
@@ -46,6 +53,8 @@ def draw_panel(ax: Axes, points: pd.DataFrame, look: dict[str, MethodStyle]) -> 
         of_method = known[known["method"] == method]
         for number, (_, curve) in enumerate(of_method.groupby("variant")):
             _curve(ax, curve.sort_values("rho"), look[method], DASHES[number % len(DASHES)])
+        if "tag" in of_method:
+            _tags(ax, of_method, look[method])
     _limits(ax, known)
     ax.text(
         0.02,
@@ -67,7 +76,7 @@ def typesize(ax: Axes, points: float) -> float:
 
 def say(ax: Axes, message: str, *, warning: bool = False) -> None:
     """Write a message across a panel, in red where it is a warning."""
-    colour = "#B00020" if warning else "#8A8A8A"
+    colour = RED if warning else "#8A8A8A"
     ax.text(
         0.5, 0.5, message, transform=ax.transAxes, ha="center", va="center", color=colour,
         fontsize=typesize(ax, TEXT), zorder=10, wrap=True,
@@ -99,8 +108,12 @@ def build(
     per_row = math.ceil(len(methods) / math.ceil(max(len(methods), 1) / per_row))
     legend_rows = math.ceil(len(methods) / max(per_row, 1))
     above = 0.1 + row * (legend_rows + bool(ratios))
-    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(width * 20.5 / scale))]
-    caption_height = 0.08 + 0.125 * scale * len(lines)
+    parts, per_line = caption.split("\n"), int(width * 20.5 / scale)
+    lines, warnings = (
+        [line for part in parts if part.startswith(WARNING) == red for line in textwrap.wrap(part, per_line)]
+        for red in (False, True)
+    )
+    caption_height = 0.08 + LINE * scale * len(lines + warnings)
     below = caption_height + 0.17 * scale
     height = rows * (panel_inches or (2.6 if columns == 1 else 1.95)) + above + below
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -116,10 +129,12 @@ def build(
     figure.supylabel(y_label, fontsize=(TEXT + 1) * scale)
     _legend(figure, methods, per_row, 0.02 / height)
     _legend(figure, ratios, max(len(ratios), 1), (0.02 + row * legend_rows) / height)
-    text = figure.text(
-        0.01, 0.04 / height, "\n".join(lines), fontsize=SMALL * scale, va="bottom", color="#444444"
-    )
-    text.set_in_layout(False)
+    above_red = 0.04 + LINE * scale * len(warnings)
+    for some, colour, at in ((lines, "#444444", above_red), (warnings, RED, 0.04)):
+        text = figure.text(
+            0.01, at / height, "\n".join(some), fontsize=SMALL * scale, va="bottom", color=colour
+        )
+        text.set_in_layout(False)
     return figure, axes
 
 
@@ -133,20 +148,21 @@ def save(figure: Figure, out_dir: Path, name: str) -> list[Path]:
     return paths
 
 
-def describe(run_info: dict[str, Any], models: list[str]) -> str:
-    """The caption's words on where the numbers come from: models, profile."""
+def describe(run_info: dict[str, Any], frame: pd.DataFrame) -> str:
+    """The caption's words on where the numbers come from: models, profile, conditions of the run."""
+    models = list(frame["model"].unique())
     parts = [f"Model{'s' if len(models) > 1 else ''}: {', '.join(models)}."]
     if run_info.get("profile"):
         parts.append(f"Profile: {run_info['profile']}.")
-    return " ".join(parts)
+    return " ".join([*parts, *conditions(frame, run_info)])
 
 
-def spread(values: pd.Series) -> str:
-    """ "12", or "10 to 12" where they differ; of the values above 0."""
-    some = values[values > 0]
-    if some.empty:
-        return "0"
-    return str(some.min()) if some.min() == some.max() else f"{some.min()} to {some.max()}"
+def named(points: pd.DataFrame, run_info: dict[str, Any]) -> pd.DataFrame:
+    """`points` with `label` for the legend, and `thin`: a curve beside the paper's rules (`aside`)."""
+    cached = instruction_cached(run_info)
+    pairs = zip(points["method"], points["variant"], strict=True)
+    labels = [full_label(variant_label(str(method), str(variant)), cached) for method, variant in pairs]
+    return points.assign(label=labels, thin=aside(points))
 
 
 def look_of(points: pd.DataFrame) -> dict[str, MethodStyle]:
@@ -156,8 +172,12 @@ def look_of(points: pd.DataFrame) -> dict[str, MethodStyle]:
 
 def _curve(ax: Axes, curve: pd.DataFrame, look: MethodStyle, dash: Dash) -> None:
     x, y = curve["x"].to_numpy(), curve["y"].to_numpy()
-    reference = curve["method"].iloc[0] in REFERENCES
-    if reference:
+    method = curve["method"].iloc[0]
+    reference = method in REFERENCES
+    if "thin" in curve and curve["thin"].any():
+        ax.plot(x, y, color=look.colour, linewidth=0.6, linestyle=dash, alpha=0.5, zorder=1.5, label="_")
+        return
+    if reference and method != COLD_PREFILL:
         for line, at in ((ax.axhline, y[0]), (ax.axvline, x[0])):
             line(at, color=look.colour, linewidth=0.6, linestyle=(0, (4, 3)), alpha=0.45, zorder=1)
     for way, low, high in (("xerr", "x_low", "x_high"), ("yerr", "y_low", "y_high")):
@@ -187,6 +207,14 @@ def _curve(ax: Axes, curve: pd.DataFrame, look: MethodStyle, dash: Dash) -> None
     )
 
 
+def _tags(ax: Axes, points: pd.DataFrame, look: MethodStyle) -> None:
+    for point in points[points["tag"] != ""].to_dict("records"):
+        ax.annotate(
+            point["tag"], (point["x"], point["y"]), xytext=(0, 4), textcoords="offset points", ha="center",
+            va="bottom", fontsize=typesize(ax, SMALL) * 0.85, color=look.colour, zorder=6,
+        )  # fmt: skip
+
+
 def _scale(width: float) -> float:
     return max(1.0, width / PAGE)
 
@@ -210,11 +238,14 @@ def _limits(ax: Axes, points: pd.DataFrame) -> None:
 def _method_handles(points: pd.DataFrame) -> list[Line2D]:
     handles = []
     for method, style in look_of(points).items():
-        variants = sorted(points.loc[points["method"] == method, "variant"].unique())
-        for number, variant in enumerate(variants):
+        of_method = points[points["method"] == method]
+        for number, (variant, curve) in enumerate(of_method.groupby("variant")):
+            if "thin" in curve and curve["thin"].any():
+                continue
+            label = curve["label"].iloc[0] if "label" in curve else variant_label(method, str(variant))
             handle = Line2D([], [], color=style.colour, marker=style.marker, markersize=5, linewidth=1.0)
             handle.set_linestyle("" if method in REFERENCES else DASHES[number % len(DASHES)])
-            handle.set(markeredgecolor="white", markeredgewidth=0.4, label=variant_label(method, variant))
+            handle.set(markeredgecolor="white", markeredgewidth=0.4, label=label)
             handles.append(handle)
     return handles
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import seaborn as sns
 
-from bench.results.points import FULL_PREFILL
+from bench.results.points import COLD_PREFILL, FULL_PREFILL
 
 DIRECT_REUSE = "direct_reuse"
-REFERENCES = (FULL_PREFILL, DIRECT_REUSE)
+REFERENCES = (FULL_PREFILL, COLD_PREFILL, DIRECT_REUSE)
 """The endpoints of the recomputation ratio: one point each, no curve."""
 
 
@@ -27,6 +27,7 @@ class MethodStyle:
 # Okabe and Ito, "Color Universal Design" (2008); their yellow is too pale for lines on white
 _BUILT_IN = {
     FULL_PREFILL: MethodStyle("Full prefill", "#000000", "*"),
+    COLD_PREFILL: MethodStyle("Full prefill, nothing cached", "#8B5A2B", "*"),
     DIRECT_REUSE: MethodStyle("Direct reuse", "#7F7F7F", "X"),
     "cacheblend": MethodStyle("CacheBlend", "#009E73", "s"),
     "epic": MethodStyle("EPIC", "#CC79A7", "^"),
@@ -89,6 +90,11 @@ def label(method: str) -> str:
     return _BUILT_IN[method].label if method in _BUILT_IN else method
 
 
+def full_label(text: str, instruction_cached: bool) -> str:
+    """A label as it is, full prefill's with "(S cached)" where it had the instruction S cached."""
+    return f"{text} (S cached)" if instruction_cached and text == _BUILT_IN[FULL_PREFILL].label else text
+
+
 def variant_label(method: str, variant: str) -> str:
     """The label of a variant: "QCFuse (anchor_ratio=0.2)", or just the method's."""
     parameters = variant.removeprefix(method)
@@ -108,7 +114,6 @@ def theme() -> None:
             "grid.linewidth": 0.5,
             "xtick.major.pad": 1.5,
             "ytick.major.pad": 1.5,
-            # the same figure twice is the same file
             # the same figure twice is the same file: Matplotlib's own font, a fixed salt for ids
             "font.sans-serif": ["DejaVu Sans"],
             "svg.hashsalt": "qcfuse-bench",

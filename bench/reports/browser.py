@@ -12,7 +12,7 @@ import pandas as pd
 from bench.figures.style import order, styles
 from bench.reports.run_view import RunView
 from bench.reports.text import visible
-from bench.results.points import FULL_PREFILL, PANEL, PARTS, POINT, WAITS, dataset_notes
+from bench.results.points import PANEL, PARTS, POINT, PREFILLS, WAITS, dataset_notes
 from bench.results.recorded import timelines_of
 from bench.results.shown import Prompt, Selection, read_prompts, read_selections
 from bench.results.timeline import LoadSpan, Record, Timeline
@@ -107,7 +107,7 @@ class _Source:
         return {
             "method": visible(method), "label": visible(self.run.labels[method, line["params"]]),
             "colour": self.look[method].colour, "rho": line["rho"],
-            "bandwidth": None if method == FULL_PREFILL else str(line["bandwidth"]),
+            "bandwidth": None if method in PREFILLS else str(line["bandwidth"]),
             "status": line["status"],
             "error": _first_line(line["error"]),
             "prediction": None if pd.isna(line["prediction"]) else visible(line["prediction"]),

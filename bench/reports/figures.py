@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from bench.figures.panels import describe, spread
+from bench.figures.panels import describe
 from bench.reports.embed import data_uri
 from bench.reports.remarks import lost
 from bench.reports.run_view import RunView
-from bench.results.points import dataset_notes
+from bench.results.points import dataset_notes, spread
 from bench.results.shown import long_instructions
 
 CAPTIONS = {
     "fig01": "Fig. 1: where the time to first token goes. Mean of every stage for each method.",
     "fig09": "Fig. 9: one request as it was measured: what each method selects, loads and computes when.",
     "fig10": "Fig. 10: quality against TTFT for every method over ρ, a panel for each model and dataset.",
+    "fig10_ratio": "Quality over the effective recomputation ratio, a panel for each model and dataset.",
+    "fig10_recall": "Recall of the evidence over the effective ratio: answer tokens, whole needle dashed.",
+    "fig10_best": "QCFuse minus the best parameter set measured of each baseline, over ρ.",
     "fig11": "Fig. 11: quality and TTFT normalised by full prefill's, mean over the panels of a metric.",
     "fig13": "Fig. 13: TTFT against the bandwidth of the store, and where a method crosses full prefill.",
 }
@@ -73,4 +76,4 @@ def _caption(name: str, run: RunView) -> str:
     about = CAPTIONS.get(name, f"{name}.")
     if name != "fig09":
         about += f" n = {spread(run.summary['n'])} requests a point. {INTERVALS}"
-    return f"{about} {describe(run.info, [str(model) for model in run.frame['model'].unique()])}"
+    return f"{about} {describe(run.info, run.frame)}"

@@ -35,6 +35,7 @@ from bench.reports.remarks import remarks
 from bench.reports.run_view import RunView
 from bench.reports.tables import headlines, points
 from bench.reports.text import visible
+from bench.results.conditions import conditions
 from bench.results.reader import rows_file
 
 SCRIPTS = ("dom.js", "pareto.js", "tokens.js", "stages.js", "requests.js")
@@ -63,7 +64,8 @@ def render(
         {
             "name": run.name, "experiment": run.info.get("experiment", "unknown experiment"),
             "profile": run.info.get("profile"), "commands": run.commands, "predicted": run.predicted,
-            "remarks": remarks(run), "headlines": headlines(run), "points": points(run),
+            "remarks": remarks(run),
+            "conditions": conditions(run.frame, run.info), "headlines": headlines(run), "points": points(run),
             "figures": figures(run), "facts": provenance(run), "rows": _rows(run, out),
             "files": [(path.name, link(path, out)) for path in run.files],
             "without_prompts": sorted({

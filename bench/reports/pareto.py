@@ -10,12 +10,12 @@ import pandas as pd
 from bench.figures.style import REFERENCES, order, styles
 from bench.reports.run_view import RunView
 from bench.reports.text import visible
-from bench.results.points import FULL_PREFILL, PANEL, dataset_notes, family
+from bench.results.points import PANEL, PAPER, PREFILLS, aside, dataset_notes, family
 from bench.results.recorded import slowest_first
 
 NUMBERS = (
     "score", "score_low", "score_high", "ttft_s", "ttft_low_s", "ttft_high_s", "speedup", "speedup_low",
-    "speedup_high",
+    "speedup_high", "rho_effective", "at_limit",
 )  # fmt: skip
 
 
@@ -36,11 +36,15 @@ def _panels(run: RunView) -> list[dict[str, Any]]:
     panels = []
     for model, dataset in run.frame[PANEL].drop_duplicates().itertuples(index=False):
         points = run.summary[(run.summary["model"] == model) & (run.summary["dataset"] == dataset)]
+        points = points.assign(aside=aside(points))
         known = points.dropna(subset=["score", "ttft_s"])
-        lines = sorted(known.to_dict("records"), key=lambda one: (ranks[str(one["method"])], one["params"]))
+        lines = sorted(
+            known.to_dict("records"),
+            key=lambda one: (ranks[str(one["method"])], one["params"] != PAPER, one["params"]),
+        )
         if not lines:
             continue
-        others = [str(one["bandwidth"]) for one in lines if one["method"] != FULL_PREFILL]
+        others = [str(one["bandwidth"]) for one in lines if one["method"] not in PREFILLS]
         panels.append(
             {
                 "run": visible(run.name), "model": visible(model), "dataset": visible(dataset),
@@ -58,7 +62,7 @@ def _point(run: RunView, line: dict[Any, Any], look: Any) -> dict[str, Any]:
     return {
         "method": visible(method), "label": visible(run.labels[method, line["params"]]),
         "colour": look.colour, "marker": look.marker, "rho": line["rho"], "n": int(line["n"]),
-        "bandwidth": None if method == FULL_PREFILL else str(line["bandwidth"]),
-        "reference": method in REFERENCES,
+        "bandwidth": None if method in PREFILLS else str(line["bandwidth"]),
+        "reference": method in REFERENCES, "aside": bool(line["aside"]),
         **{name: None if pd.isna(line[name]) else float(f"{line[name]:.5g}") for name in NUMBERS},
     }  # fmt: skip

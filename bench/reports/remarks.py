@@ -8,6 +8,7 @@ import pandas as pd
 
 from bench.figures.style import label
 from bench.reports.run_view import RunView
+from bench.results.conditions import distrust
 from bench.results.points import POINT, alarms, answers_lost, dataset_notes
 from bench.results.shown import long_instructions
 
@@ -36,10 +37,9 @@ def remarks(run: RunView) -> list[Remark]:
     `run.json` may hold "warnings", a list of lines a run wants read: a damaged cache that was rebuilt, say.
     """
     found = [Remark("bad", "Holds numbers predicted by a cost model, not measured.")] if run.predicted else []
+    found += [Remark("bad", text) for text in distrust(run.info)]
     found += [Remark("bad", text) for text in alarms(run.frame)]
     found += [Remark("bad", text) for text in _failures(run.frame)]
-    warnings = run.info.get("warnings")
-    found += [Remark("warn", str(text)) for text in (warnings if isinstance(warnings, list) else [])]
     found += [Remark("warn", text) for text in _some(unstable(run.frame))]
     found += [Remark("warn", text) for text in lost(run.info) + _short(run.info)]
     found += [Remark("note", f"{name}: {note}") for name, note in dataset_notes(run.info).items()]

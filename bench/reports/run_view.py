@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.figures.style import variant_label
-from bench.results.points import FULL_PREFILL, with_variants
+from bench.figures.style import full_label, variant_label
+from bench.results.conditions import instruction_cached
+from bench.results.points import PREFILLS, with_variants
 from bench.results.run_folder import RunFolder
 
 
@@ -46,15 +47,18 @@ class RunView:
         Never with rho or bandwidth: the page shows these beside it.
         """
         named = with_variants(self.frame.assign(bandwidth="none")).drop_duplicates(["method", "params"])
+        cached = instruction_cached(self.info)
         return {
-            (str(row["method"]), str(row["params"])): variant_label(str(row["method"]), str(row["variant"]))
+            (str(row["method"]), str(row["params"])): full_label(
+                variant_label(str(row["method"]), str(row["variant"])), cached
+            )
             for row in named.to_dict("records")
         }
 
     @property
     def sweeps_bandwidth(self) -> bool:
         """Whether some method was measured at several bandwidths."""
-        others = self.frame[self.frame["method"] != FULL_PREFILL]
+        others = self.frame[~self.frame["method"].isin(PREFILLS)]
         return bool(len(others)) and bool(others.groupby("method")["bandwidth"].nunique().max() > 1)
 
     @property

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bench.figures.style import REFERENCES, order
 from bench.reports.run_view import RunView
+from bench.results.best_table import HEAD, NOTE, TITLE, best_cells
 from bench.results.crossing import crossing_table, crossings
-from bench.results.points import family
+from bench.results.effective import differs, effective_of
+from bench.results.endings import cut_text
+from bench.results.points import FULL_PREFILL, PAPER, aside, family, spread
+from bench.results.summary import RHO, headline_rho
 from bench.results.table import seconds
 
-RHO = 0.3
-"""The ratio whose scores the headline shows, where the run has it: the paper's most frequent one."""
+__all__ = ["RHO", "Cell", "Table", "headlines", "interval", "number", "points"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def headlines(run: RunView) -> list[Table]:
     if run.sweeps_bandwidth:
         return [_crossings(run)]
     matched = run.folder.matched
-    return [_headline(run, str(model), matched) for model in run.frame["model"].unique()]
+    tables = [_headline(run, str(model), matched) for model in run.frame["model"].unique()]
+    return tables + [_best(run, str(model)) for model in run.frame["model"].unique() if _has_best(run, model)]
 
 
 def points(run: RunView) -> Table:
@@ -51,33 +54,47 @@ def points(run: RunView) -> Table:
     lines = []
     for line in sorted(
         summary.to_dict("records"),
-        key=lambda one: (one["model"], one["dataset"], ranks[str(one["method"])], one["rho"], one["params"]),
+        key=lambda one: (
+            one["model"],
+            one["dataset"],
+            ranks[str(one["method"])],
+            one["params"] != PAPER,
+            one["params"],
+            one["rho"],
+        ),
     ):
         lines.append(
             [
                 Cell(run.labels[line["method"], line["params"]]),
                 Cell(str(line["model"])),
                 Cell(str(line["dataset"])),
-                Cell(f"{line['rho']:g}"),
+                Cell(f"{line['rho']:g}", _effective(line["rho"], line["rho_effective"])),
                 Cell(str(line["bandwidth"])),
                 Cell(str(line["n"]), _failed(line)),
                 Cell(number(line["score"], ".3f"), interval(line["score_low"], line["score_high"], ".3f")),
+                Cell(number(line["at_limit"], ".0%")),
+                Cell(number(line["precision"], ".2f")),
                 Cell(seconds(line["ttft_s"]), _seconds(line["ttft_low_s"], line["ttft_high_s"])),
                 Cell(
                     number(line["speedup"], ".2f", "x"), interval(line["speedup_low"], line["speedup_high"])
                 ),
                 *(Cell(seconds(line[part])) for part in ("select_s", "load_s", "recompute_s")),
                 Cell(number(line["evidence_recall"], ".2f")),
+                Cell(number(line["needle_recall"], ".2f")),
                 Cell(number(line["bytes_before_fusion"] / 1e6, ".2f")),
             ]
         )
     columns = [
-        "method", "model", "dataset", "ρ", "bandwidth", "n", "score", "TTFT", "speed-up", "select",
-        "load wait", "recompute", "evidence recall", "MB before fusion",
+        "method", "model", "dataset", "ρ", "bandwidth", "n", "score", "cut at the limit",
+        "precision of numbers", "TTFT", "speed-up", "select", "load wait", "recompute",
+        "recall, answer tokens", "recall, whole needle", "MB before fusion",
     ]  # fmt: skip
     note = (
         "Score: mean. TTFT and its parts: median. Speed-up: full prefill's median TTFT / the method's, same "
-        "requests. [ ]: 95 % interval over requests."
+        "requests. [ ]: 95 % interval over requests. Below ρ: the effective ratio, rows recomputed averaged "
+        "over layers, where it is another. Cut: answers that ran into the limit of new tokens. Precision: "
+        "share of the numbers given that are right. Recall: share of the evidence's positions recomputed at "
+        "the last layer."
     )
     return Table(f"Every operating point ({len(lines)})", note, columns, lines)
 
@@ -94,8 +111,8 @@ def interval(low: float, high: float, form: str = ".2f") -> str:
 
 def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
     summary = run.summary[run.summary["model"] == model]
-    rhos = np.array(sorted(summary.loc[~summary["method"].isin(REFERENCES), "rho"].unique()))
-    rho = RHO if RHO in rhos else float(rhos[(len(rhos) - 1) // 2]) if len(rhos) else RHO
+    summary = summary[~aside(summary)]
+    rho = headline_rho(summary)
     datasets = [str(name) for name in run.frame["dataset"].unique() if name in set(summary["dataset"])]
     pooled = matched[(matched["model"] == model) & (matched["scope"] != "dataset")]
     by_variant = {str(one["variant"]): one for one in pooled.to_dict("records")}
@@ -104,25 +121,32 @@ def _headline(run: RunView, model: str, matched: pd.DataFrame) -> Table:
     for method in order(shown["method"].unique()):
         for (variant, params), some in shown[shown["method"] == method].groupby(["variant", "params"]):
             at = {str(one["dataset"]): one for one in some.to_dict("records")}
-            cells = [Cell(run.labels[method, str(params)])]
+            small = "" if method in REFERENCES else _effective(rho, effective_of(some))
+            cells = [Cell(run.labels[method, str(params)], small)]
             cells.append(_matched(by_variant.get(str(variant)), method, len(datasets)))
             cells += [_score(at.get(name)) for name in datasets]
             lines.append(cells)
     metrics = summary.drop_duplicates("dataset").set_index("dataset")["metric"]
     columns = ["method", "speed-up at full prefill's quality"]
-    columns += [f"{name}: {family(str(metrics[name]))} at ρ = {rho:g}, speed-up" for name in datasets]
+    counts = {name: spread(summary.loc[summary["dataset"] == name, "n"]) for name in datasets}
+    columns += [
+        f"{name} (n = {counts[name]}): {family(str(metrics[name]))} at ρ = {rho:g}, speed-up"
+        for name in datasets
+    ]
     note = (
         "Second column: full prefill's median TTFT / the method's where its own curve over ρ reaches full "
         "prefill's mean score minus 0.01, over all datasets; below it the 95 % interval (n.r.: that bound "
         "does not reach it) and the share of bootstrap draws that reach it. Then mean score and speed-up at "
-        "one ρ (full prefill: 1, direct reuse: 0), with the score's interval."
+        "one ρ (full prefill: 1, direct reuse: 0), with the score's interval and the share of answers "
+        "cut at the limit of new tokens. Where several methods come with other parameters than the paper's "
+        "rule, those are among all points."
     )
     return Table(f"{model}", note, columns, lines)
 
 
 def _matched(line: dict[Any, Any] | None, method: str, datasets: int) -> Cell:
     if line is None:
-        return Cell("1x" if method == "full_prefill" else "–")
+        return Cell("1x" if method == FULL_PREFILL else "–")
     share = f"{line['reached_share']:.0%} of draws"
     if line["n_panels"] < datasets:
         share += f", on {line['n_panels']} of {datasets} datasets"
@@ -141,8 +165,23 @@ def _score(line: dict[Any, Any] | None) -> Cell:
         return Cell("–", "not run")
     if not line["n"]:
         return Cell("failed" if line["n_failed"] else "skipped")
-    small = f"{interval(line['score_low'], line['score_high'])} n = {line['n']}".strip()
+    bounds = interval(line["score_low"], line["score_high"])
+    small = ", ".join(filter(None, (bounds, f"n = {line['n']}", cut_text(line["at_limit"]))))
     return Cell(f"{number(line['score'])}, {number(line['speedup'], '.2f', 'x')}", small)
+
+
+def _has_best(run: RunView, model: object) -> bool:
+    return any(foot.model == model for foot in run.folder.best[0])
+
+
+def _best(run: RunView, model: str) -> Table:
+    feet, left_out = run.folder.best
+    lines = [[Cell(text) for text in best_cells(foot)] for foot in feet if foot.model == model]
+    return Table(f"{model}: {TITLE}", " ".join([NOTE, *left_out]), list(HEAD), lines)
+
+
+def _effective(rho: float, effective: float) -> str:
+    return f"effective {effective:.2f}" if differs(rho, effective) else ""
 
 
 def _crossings(run: RunView) -> Table:

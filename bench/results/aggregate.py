@@ -18,7 +18,7 @@ from bench.metrics.bootstrap import (
 from bench.results.points import FULL_PREFILL, PANEL, family, ok_requests, stream
 
 COLUMNS = [
-    "family", "method", "variant", "rho", "n_panels", "n_panels_all", "n",
+    "family", "method", "params", "variant", "rho", "n_panels", "n_panels_all", "n",
     "quality", "quality_low", "quality_high", "ttft", "ttft_low", "ttft_high",
 ]  # fmt: skip
 
@@ -58,9 +58,10 @@ def aggregate(frame: pd.DataFrame) -> pd.DataFrame:
             one = _normalise(rows.set_index("request"), full, stream(str(dataset)))
             if one is not None:
                 panels.setdefault(key, []).append(one)
+    params = ok.drop_duplicates(["method", "variant"]).set_index(["method", "variant"])["params"]
     panels_of = ok.drop_duplicates([*PANEL, "family"]).groupby("family").size().to_dict()
     lines = [
-        _line(key, ones) | {"n_panels_all": panels_of[key[0]]}
+        _line(key, ones) | {"n_panels_all": panels_of[key[0]], "params": params[key[1], key[2]]}
         for key, ones in sorted(panels.items(), key=lambda item: item[0])
     ]
     return pd.DataFrame(lines, columns=COLUMNS)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bench.metrics.bootstrap import DRAWS, LEVEL, Floats, resampled_medians
-from bench.results.points import FULL_PREFILL, PANEL, ok_requests, stream
+from bench.results.points import FULL_PREFILL, PANEL, PREFILLS, ok_requests, stream
 
 BELOW, ABOVE = 0.0, float("inf")
 """Positions outside the measured range: faster than full prefill at every bandwidth of it, slower at its
@@ -114,7 +114,7 @@ def crossings(frame: pd.DataFrame, count: int = DRAWS) -> list[Crossing]:
 
 def _panel(model: str, dataset: str, rows: pd.DataFrame, seed: int, count: int) -> list[Crossing]:
     full = rows[rows["method"] == FULL_PREFILL].drop_duplicates("request").set_index("request")["ttft_s"]
-    others = rows[rows["method"] != FULL_PREFILL]
+    others = rows[~rows["method"].isin(PREFILLS)]
     units = rows["bandwidth_unit"].dropna()
     if full.empty or units.empty or others["bandwidth_bytes_per_s"].isna().all():
         return []

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bench.metrics.bootstrap import LEVEL, Floats, draws
-from bench.results.points import FULL_PREFILL, PANEL, ok_requests, stream
+from bench.results.points import FULL_PREFILL, PANEL, PREFILLS, ok_requests, stream
 
 TOLERANCE = 0.01
 """One point of quality on a scale of 100."""
@@ -82,7 +82,7 @@ def matched_quality(frame: pd.DataFrame, count: int = DRAWS) -> pd.DataFrame:
     ok = ok_requests(frame)
     full = ok[ok["method"] == FULL_PREFILL]
     lines: list[dict[str, Any]] = []
-    for (method, variant), rows in ok[ok["method"] != FULL_PREFILL].groupby(["method", "variant"]):
+    for (method, variant), rows in ok[~ok["method"].isin(PREFILLS)].groupby(["method", "variant"]):
         panels: dict[tuple[str, str], _Panel] = {}
         for (model, dataset), points in rows.groupby(PANEL):
             reference = full[(full["model"] == model) & (full["dataset"] == dataset)]

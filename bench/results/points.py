@@ -13,11 +13,23 @@ from bench.metrics import METRICS
 PANEL = ["model", "dataset"]
 POINT = ["model", "dataset", "method", "params", "rho", "bandwidth"]
 FULL_PREFILL = "full_prefill"
+"""The reference of every quality and speed-up."""
+COLD_PREFILL = "cold_prefill"
+"""Full prefill with nothing cached: an operating point beside it, no reference and no method to be ranked."""
+PREFILLS = (FULL_PREFILL, COLD_PREFILL)
+"""What reads no cache: it has no bandwidth and no curve."""
+PAPER = "{}"
+"""The parameters of a method's default as text: the paper's rule."""
 PARTS = ["select_s", "load_s", "recompute_s", "first_token_s"]
 WAITS = ["select_wait_s"]
 Axis = Literal["rho", "bandwidth"]
 
-_MEAN = ["score", "evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total"]
+CONDUCT = ["at_limit", "precision", "quotes"]
+QUOTES = 0.10
+"""A method whose answers quote the instruction this much more or less often than full prefill's is told."""
+
+_MEAN = ["score", "evidence_recall", "needle_recall", "rho_effective", "bytes_before_fusion", "bytes_total"]
+_MEAN += CONDUCT
 _MEDIAN = ["ttft_s", *PARTS, *WAITS]
 
 
@@ -26,9 +38,10 @@ def ok_requests(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
 
     Only rows with status "ok". A request measured several times counts once: its mean score and
     bytes, its median times. Sorted by operating point and request id. `over` as in
-    `with_variants`.
+    `with_variants`. Added too, NaN where not known: `at_limit`, 1 for an answer that ran into the limit
+    of new tokens, and `quotes`, 1 for one that quotes the instruction.
     """
-    named = with_variants(frame, over=over)
+    named = with_conduct(with_variants(frame, over=over))
     ok = named[named["status"] == "ok"]
     keys = [*POINT, "request"]
     if ok.duplicated(keys).any():
@@ -44,8 +57,9 @@ def with_variants(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
 
     A parameter is named only where a method has several values of it on the same model and
     dataset ("qcfuse(anchor_ratio=0.2)"); one that follows the model, such as profiled layers,
-    is not. Of rho and bandwidth, `over` is the one that curves are drawn over; the other one is named as
-    a parameter is ("qcfuse(bandwidth=1x)").
+    is not, nor is one that is left at its default: the paper's rule has the method's plain name.
+    Of rho and bandwidth, `over` is the one that curves are drawn over; the other one is named as a
+    parameter is ("qcfuse(bandwidth=1x)").
     """
     named = frame.copy()
     other = "bandwidth" if over == "rho" else "rho"
@@ -58,13 +72,40 @@ def with_variants(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
             telling |= _varying([parsed[text] for text in panel["params"].unique()])
         several = rows.groupby(PANEL)[other].nunique().max() > 1
         for text in texts:
-            values = [f"{key}={parsed[text].get(key, 'default')}" for key in sorted(telling)]
+            values = [f"{key}={parsed[text][key]}" for key in sorted(telling) if key in parsed[text]]
             for value in rows[other].unique():
                 shown = ",".join([*values, f"{other}={value}"] if several else values)
                 labels[str(method), text, value] = f"{method}({shown})" if shown else str(method)
     keys = zip(frame["method"], frame["params"], frame[other], strict=True)
     named["variant"] = [labels[key] for key in keys]
     return named
+
+
+def with_conduct(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add `at_limit` and `quotes`, 1.0 or 0.0, NaN where a row does not tell (`ok_requests`)."""
+    return frame.assign(
+        at_limit=frame["stopped"].eq("limit").astype("float64").where(frame["stopped"].notna()),
+        quotes=frame["quotes_instruction"]
+        .eq(True)
+        .astype("float64")
+        .where(frame["quotes_instruction"].notna()),
+    )
+
+
+def by_paper(points: pd.DataFrame) -> pd.Series:
+    """Whether a line of `points` is its method's default (`PAPER`), or that default was not measured."""
+    default = points["params"] == PAPER
+    return default | ~points["method"].isin(points.loc[default, "method"].unique())
+
+
+def aside(points: pd.DataFrame) -> pd.Series:
+    """Lines of parameters beside the paper's rule, where several methods have such lines.
+
+    They stand back in figures and tables, which then are those of the paper's rules. Where a single method
+    has them, they are the run's subject, and none is aside.
+    """
+    others = ~by_paper(points)
+    return others & bool(points.loc[others, "method"].nunique() > 1)
 
 
 def family(metric: str) -> str:
@@ -103,7 +144,21 @@ def alarms(frame: pd.DataFrame) -> list[str]:
             found.append(f"{model}, {dataset}: every score of full prefill is 0")
         if len(rows[["chunks", "chunk_tokens"]].drop_duplicates()) > 1:
             found.append(f"{model}, {dataset}: rows of several context shapes are pooled")
+        found += [f"{model}, {dataset}: {text}" for text in _quoting(rows)]
     return found
+
+
+def _quoting(rows: pd.DataFrame) -> list[str]:
+    """Methods whose answers hold words of the instruction much more or less often than full prefill's."""
+    shares = with_conduct(rows[rows["status"] == "ok"]).groupby("method")["quotes"].mean().dropna()
+    if FULL_PREFILL not in shares:
+        return []
+    full = shares[FULL_PREFILL]
+    return [
+        f"{share:.0%} of the answers of {method} quote the instruction, {full:.0%} of full prefill's"
+        for method, share in shares.items()
+        if abs(share - full) > QUOTES + 1e-9
+    ]
 
 
 def dataset_notes(run_info: dict[str, Any]) -> dict[str, str]:
@@ -123,6 +178,14 @@ def answers_lost(run_info: dict[str, Any]) -> dict[str, float]:
     sources = {name: about.get("source") for name, about in datasets.items() if isinstance(about, dict)}
     shares = {n: s.get("share_answer_lost") for n, s in sources.items() if isinstance(s, dict)}
     return {str(name): float(share) for name, share in shares.items() if share}
+
+
+def spread(values: pd.Series) -> str:
+    """ "12", or "10 to 12" where they differ; of the values above 0."""
+    some = values[values > 0]
+    if some.empty:
+        return "0"
+    return str(some.min()) if some.min() == some.max() else f"{some.min()} to {some.max()}"
 
 
 def _varying(params: list[dict[str, Any]]) -> set[str]:

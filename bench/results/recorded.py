@@ -14,7 +14,7 @@ from bench.bandwidth import Bandwidth
 from bench.errors import UserError
 from bench.figures.style import DIRECT_REUSE, order, variant_label
 from bench.results.packed import content, kept
-from bench.results.points import FULL_PREFILL
+from bench.results.points import PREFILLS
 from bench.results.timeline import TIMELINES, Record
 
 log = logging.getLogger(__name__)
@@ -93,8 +93,8 @@ def choose(records: Sequence[Record], wanted: Wanted) -> list[Record]:
 
 def _at(some: list[Record], wanted: Wanted) -> list[Record]:
     """Those at one bandwidth and one rho."""
-    throttled = slowest_first(r.bandwidth for r in some if r.method != FULL_PREFILL)
-    rhos = sorted({r.rho for r in some if r.method not in (FULL_PREFILL, DIRECT_REUSE)})
+    throttled = slowest_first(r.bandwidth for r in some if r.method not in PREFILLS)
+    rhos = sorted({r.rho for r in some if r.method not in (*PREFILLS, DIRECT_REUSE)})
     bandwidth = throttled[0] if wanted.bandwidth is None and throttled else wanted.bandwidth
     rho = rhos[0] if wanted.rho is None and rhos else wanted.rho
     if wanted.bandwidth is not None and throttled and bandwidth not in throttled:
@@ -104,8 +104,8 @@ def _at(some: list[Record], wanted: Wanted) -> list[Record]:
     return [
         r
         for r in some
-        if (r.method == FULL_PREFILL or r.bandwidth == bandwidth)
-        and (r.method in (FULL_PREFILL, DIRECT_REUSE) or r.rho == rho)
+        if (r.method in PREFILLS or r.bandwidth == bandwidth)
+        and (r.method in (*PREFILLS, DIRECT_REUSE) or r.rho == rho)
     ]
 
 
@@ -129,8 +129,8 @@ def labels(records: Sequence[Record]) -> list[str]:
 def title(records: Sequence[Record]) -> str:
     """Model, dataset, request, and the bandwidth and rho that were chosen."""
     first = records[0]
-    bandwidths = {r.bandwidth for r in records if r.method != FULL_PREFILL}
-    rhos = {r.rho for r in records if r.method not in (FULL_PREFILL, DIRECT_REUSE)}
+    bandwidths = {r.bandwidth for r in records if r.method not in PREFILLS}
+    rhos = {r.rho for r in records if r.method not in (*PREFILLS, DIRECT_REUSE)}
     parts = [first.model.rsplit("/", 1)[-1], first.dataset, f"request {first.request}"]
     parts += [f"ρ = {rho:g}" for rho in sorted(rhos)]
     parts += ["store not throttled" if text == "none" else f"store at {text}" for text in sorted(bandwidths)]

@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.figures import fig01
-from bench.figures.panels import spread
 from bench.figures.style import order, variant_label
-from bench.results.points import PANEL
+from bench.results.points import PANEL, spread
 from bench.results.run_folder import RunFolder
 from bench.results.stages import stages, write_csv
 from bench.results.summary import write_summary_csv

@@ -17,7 +17,14 @@ from bench.results.summary import write_summary_csv
 from bench.results.table import print_remarks
 from bench.results.variants import CONTROLS, VariantLine, variant_lines
 
-HEAD = ("method", "variant", "score", "against the paper's rule", "evidence recall")
+HEAD = (
+    "method",
+    "variant",
+    "score",
+    "against the paper's rule",
+    "recall, answer tokens",
+    "recall, whole needle",
+)
 
 
 def write(run: RunFolder, out: Path, console: Console) -> list[Path]:
@@ -89,9 +96,9 @@ def changes(lines: list[VariantLine]) -> list[str]:
 
 def _cells(line: VariantLine) -> tuple[str, ...]:
     what = line.variant or ("control" if line.method in CONTROLS else "paper")
-    recall = "-" if pd.isna(line.recall) else f"{line.recall:.2f}"
+    recalls = ("-" if pd.isna(value) else f"{value:.2f}" for value in (line.recall, line.needle))
     change = "" if line.change is None else line.change.text("+.3f")
-    return _name(line), what, line.score.text(".3f"), change, recall
+    return _name(line), what, line.score.text(".3f"), change, *recalls
 
 
 def _name(line: VariantLine) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from bench.results.best_variant import BestFoot, best_feet
 from bench.results.matched import matched_quality
 from bench.results.summary import summarise
 
@@ -27,6 +28,11 @@ class RunFolder:
     def summary(self) -> pd.DataFrame:
         """`summarise` of the rows: made once, not to be written to."""
         return summarise(self.frame)
+
+    @cached_property
+    def best(self) -> tuple[list[BestFoot], list[str]]:
+        """`best_feet` of the rows: made once."""
+        return best_feet(self.frame)
 
     @cached_property
     def matched(self) -> pd.DataFrame:

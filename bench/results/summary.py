@@ -9,6 +9,7 @@ import pandas as pd
 
 from bench.metrics.bootstrap import NOTHING, Interval, mean_interval, median_interval, paired_ratio
 from bench.results.points import (
+    CONDUCT,
     FULL_PREFILL,
     PANEL,
     PARTS,
@@ -20,7 +21,9 @@ from bench.results.points import (
     with_variants,
 )
 
-MEANS = ("evidence_recall", "rho_effective", "bytes_before_fusion", "bytes_total")
+MEANS = ("evidence_recall", "needle_recall", "rho_effective", "bytes_before_fusion", "bytes_total", *CONDUCT)
+RHO = 0.3
+"""The paper's most frequent ratio."""
 COUNTS = ("n_failed", "n_skipped", "n_empty", "n_echo")
 RATES = ("bandwidth_bytes_per_s", "bandwidth_unit")
 COLUMNS = [
@@ -37,7 +40,9 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
 
     `score` is the mean over requests, in [0, 1]; `ttft_s` and its parts are medians in seconds;
     `speedup` is median TTFT of full prefill / median TTFT here, over the requests measured under
-    both; `evidence_recall`, `rho_effective` and bytes are means; `bandwidth_bytes_per_s` is the throttle
+    both; `evidence_recall` (the answer's tokens), `needle_recall` (the whole needle), `rho_effective`,
+    `precision` and bytes are means, `at_limit` and `quotes` the shares of answers that ran into the limit
+    of new tokens and that quote the instruction; `bandwidth_bytes_per_s` is the throttle
     and `bandwidth_unit` its 1x, both NaN where nothing was throttled. `_low` and `_high`
     bound the 95 % interval over requests. `n` counts requests measured, `n_failed` rows that failed
     or ran out of memory, `n_empty` and `n_echo` answers that say nothing or repeat their prompt. A
@@ -65,6 +70,13 @@ def summarise(frame: pd.DataFrame, over: Axis = "rho") -> pd.DataFrame:
         line |= _measures(measured.get(key, ok.iloc[:0]), full.get(key[:2]), stream(str(key[1])))
         lines.append(line)
     return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def headline_rho(summary: pd.DataFrame) -> float:
+    """The ρ of a table that has room for one: `RHO` where the lines have it, else their middle one."""
+    swept = summary.loc[(summary["rho"] > 0) & (summary["rho"] < 1), "rho"]
+    rhos = sorted(float(rho) for rho in swept.unique())
+    return RHO if RHO in rhos or not rhos else rhos[(len(rhos) - 1) // 2]
 
 
 def write_summary_csv(frame: pd.DataFrame, path: Path, summary: pd.DataFrame | None = None) -> Path:

@@ -9,57 +9,74 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.figures.style import order, variant_label
+from bench.figures.style import full_label, order, variant_label
+from bench.results.answers import answers_table
+from bench.results.conditions import conditions, distrust, instruction_cached
+from bench.results.effective import effective_of, ratio_text
+from bench.results.endings import cut_text
 from bench.results.matched import matched_quality
-from bench.results.points import alarms, answers_lost, dataset_notes
+from bench.results.points import alarms, answers_lost, aside, dataset_notes, spread
 from bench.results.summary import summarise
 
-DATASET_WIDTH = 22
-"""Characters of a dataset's column; with them 100 columns hold three."""
+DATASET_WIDTH, CUT_WIDTH = 22, 9
+"""Characters of a dataset's column; with them 100 columns hold three. And of what cut answers add to it."""
 
 
 def print_table(
     frame: pd.DataFrame, run_info: dict[str, Any], console: Console,
     summary: pd.DataFrame | None = None, matched: pd.DataFrame | None = None,
 ) -> None:  # fmt: skip
-    """Print, for each model, quality, TTFT and speed-up at each rho, then those at matched quality.
-
-    Below come the counts of failed and skipped rows, the datasets' notes, and an alarm for each
-    (model, dataset) whose scores tell nothing. `summary` is `summarise(frame)`, `matched`
-    `matched_quality(frame)`, where the caller has them already.
+    """Print, for each model, quality, TTFT and speed-up at each rho, then those at matched quality, then how
+    answers ended and what was recalled. `print_remarks` prints what must stand below. `summary` is
+    `summarise(frame)`, `matched` `matched_quality(frame)`, where the caller has them already.
     """
     points = summarise(frame) if summary is None else summary
     matched = matched_quality(frame) if matched is None else matched
     datasets = list(frame["dataset"].unique())
-    each = max(1, (console.width - 34) // DATASET_WIDTH)
+    back = aside(points)
+    if back.any():
+        matched = matched[~matched["variant"].isin(points.loc[back, "variant"].unique())]
+        points = points[~back]
+    cut = bool((points["at_limit"] > 0).any())
+    each = max(1, (console.width - 40) // (DATASET_WIDTH + CUT_WIDTH * cut))
+    cached = instruction_cached(run_info)
     for model in frame["model"].unique():
         for start in range(0, len(datasets), each):
-            console.print(_points(points[points["model"] == model], model, datasets[start : start + each]))
+            shown = datasets[start : start + each]
+            console.print(_points(points[points["model"] == model], model, shown, cached))
         console.print(_matched(matched, model, datasets, console.width))
+        answers = answers_table(points[points["model"] == model], model, cached)
+        if answers is not None:
+            console.print(answers)
+    if back.any():
+        console.print("Other parameters than the paper's rule: in summary.csv and on the page.", style="dim")
     if frame["model"].nunique() > 1:
         console.print(_matched(matched, "", [], console.width))
     console.print(
-        "Score: mean. TTFT: median. Speed-up: full prefill's median TTFT / the method's, same requests. "
+        "Score: mean; cut: share of answers that ran into the limit of new tokens. ρ (effective): rows "
+        "recomputed, mean over layers, where that is another. TTFT: median. "
+        "Speed-up: full prefill's median TTFT / the method's, same requests. "
         "[ ]: 95 % interval over requests; n.r. where that bound does not reach the quality. "
         "(%): share of bootstrap draws that reach it. (2 of 3): on so many of the datasets.",
         style="dim",
         markup=False,
     )
-    print_remarks(frame, run_info, console)
 
 
-def _points(points: pd.DataFrame, model: str, datasets: list[str]) -> Table:
+def _points(points: pd.DataFrame, model: str, datasets: list[str], cached: bool) -> Table:
     table = Table(title=f"{escape(model)}: score, TTFT, speed-up", title_justify="left")
-    table.add_column("method", no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column("method", no_wrap=True, overflow="ellipsis", max_width=28)
     table.add_column("ρ", justify="right", no_wrap=True)
     for dataset in datasets:
-        table.add_column(escape(dataset), justify="right", no_wrap=True)
+        n = spread(points.loc[points["dataset"] == dataset, "n"])
+        table.add_column(f"{escape(dataset)}\nn = {n}", justify="right", no_wrap=True)
     for method in order(points["method"].unique()):
         of_method = points[points["method"] == method]
         for (variant, rho), some in of_method.groupby(["variant", "rho"]):
             by_dataset = {line["dataset"]: line for line in some.to_dict("records")}
             cells = [_cell(by_dataset.get(dataset)) for dataset in datasets]
-            table.add_row(escape(variant_label(method, str(variant))), f"{rho:g}", *cells)
+            name = full_label(variant_label(method, str(variant)), cached)
+            table.add_row(escape(name), ratio_text(float(str(rho)), effective_of(some)), *cells)
         table.add_section()
     return table
 
@@ -102,8 +119,13 @@ def _cell(line: dict[Any, Any] | None) -> str:
         return "-"
     if not line["n"]:
         return "[red]failed[/red]" if line["n_failed"] else "skipped"
-    parts = [_number(line["score"], "{:.3f}"), seconds(line["ttft_s"]), _number(line["speedup"], "{:.2f}x")]
-    return " ".join(parts)
+    parts = [
+        _number(line["score"], "{:.3f}"),
+        cut_text(line["at_limit"]),
+        seconds(line["ttft_s"]),
+        _number(line["speedup"], "{:.2f}x"),
+    ]
+    return " ".join(filter(None, parts))
 
 
 def _speedup(line: dict[Any, Any] | None) -> str:
@@ -130,16 +152,20 @@ def seconds(value: float) -> str:
 
 
 def print_remarks(frame: pd.DataFrame, run_info: dict[str, Any], console: Console) -> None:
-    """Print the counts of rows by status, errors, the datasets' notes, and alarms."""
+    """Print the counts of rows by status, errors, the run's conditions, the datasets' notes, and alarms."""
     counts = frame["status"].value_counts()
     console.print(", ".join(f"{counts.get(name, 0)} {name}" for name in ("ok", "failed", "oom", "skipped")))
     bad = frame[frame["status"].isin(["failed", "oom"])]
     for (method, error), rows in bad.fillna({"error": "no message"}).groupby(["method", "error"]):
         first = (str(error).splitlines() or [""])[0]
         console.print(f"  {len(rows)} x {method}: {first}", style="red", markup=False)
+    for text in conditions(frame, run_info):
+        console.print(text, markup=False, highlight=False)
     for dataset, note in dataset_notes(run_info).items():
         console.print(f"{dataset}: {note}", markup=False)
     for dataset, share in answers_lost(run_info).items():
         console.print(f"{dataset}: {share:.0%} of the samples lost their answer to truncation", markup=False)
+    for text in distrust(run_info):
+        console.print(f"WARNING: {text}", style="bold red", markup=False)
     for alarm in alarms(frame):
         console.print(f"ALARM: {alarm}", style="bold red", markup=False)

@@ -13,12 +13,10 @@ import pandas as pd
 from bench.figures.style import REFERENCES, order
 from bench.metrics.bootstrap import Interval, percentile_interval, resampled_means
 from bench.results.common import common
-from bench.results.points import ok_requests, stream
+from bench.results.points import PAPER, ok_requests, stream
 
 CONTROLS = ("random_tokens", "first_tokens", "last_tokens", "oracle_deviation", "gold_evidence")
 UNKNOWN = (float("nan"), float("nan"))
-PAPER = "{}"
-"""The parameters of a method's default: the paper's rule."""
 
 Which = tuple[str, str]
 """A method and its parameters as JSON text."""
@@ -39,6 +37,9 @@ class VariantLine:
     score: Interval
     change: Interval | None
     recall: float
+    """Of the answer's tokens."""
+    needle: float
+    """Of the whole needle, NaN where the rows do not tell."""
     overtakes: Mapping[str, Interval]
 
 
@@ -51,7 +52,7 @@ def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> tuple[lis
     ok = ok_requests(frame)
     wide, left_out = common(ok, ["method", "params"], "score")
     scores = {(str(key[0]), str(key[1])): wide[key] for key in wide.columns}
-    recalls = ok.set_index(["method", "params", "dataset", "request"])["evidence_recall"].sort_index()
+    recalls = ok.set_index(["method", "params", "dataset", "request"]).sort_index()
     names = _names(run_info)
     lines = []
     for method in order(key[0] for key in scores):
@@ -63,7 +64,8 @@ def variant_lines(frame: pd.DataFrame, run_info: Mapping[str, Any]) -> tuple[lis
                 VariantLine(
                     *key, names.get(key, key[1]), pooled(scores[key]),
                     pooled(scores[key] - scores[paper]) if changed else None,
-                    pooled(recalls[key].reindex(wide.index)).value,
+                    pooled(recalls["evidence_recall"][key].reindex(wide.index)).value,
+                    pooled(recalls["needle_recall"][key].reindex(wide.index)).value,
                     _overtaken(scores, key) if changed else {},
                 )
             )  # fmt: skip

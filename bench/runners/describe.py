@@ -63,7 +63,13 @@ def description(the_plan: Plan, before: dict[str, Any]) -> dict[str, Any]:
         },
         "datasets": {b.task: b.provenance for b in the_plan.blocks},
         "methods": [
-            {"name": m.name, "params": m.params, "source_sha256": m.source_sha256, "about": m.about}
+            {
+                "name": m.name,
+                "params": m.params,
+                "source_sha256": m.source_sha256,
+                "about": m.about,
+                "prefix_cached": m.method.prefix_cached,
+            }
             for m in the_plan.methods
         ],
         "profiles": before.get("profiles", {}),

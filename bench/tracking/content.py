@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import UserError
+from bench.results.conditions import conditions, distrust, disturbed_share
 from bench.results.packed import content
 from bench.results.points import PANEL, PARTS, POINT, WAITS, dataset_notes, family
 from bench.results.reader import ROWS, rows_file
@@ -32,7 +33,8 @@ KEY = re.compile(r"[0-9A-Za-z]{1,64}")
 _STEP = [
     "request", "status", "error", "prediction", "ttft_s", *PARTS, *WAITS,
     "bytes_before_fusion", "bytes_total", "rho", "rho_effective", "evidence_recall",
-    "new_tokens", "empty", "echo",
+    "needle_recall", "new_tokens", "empty", "echo", "stopped", "precision", "quotes_instruction", "disturbed",
+    "times_taken",
 ]  # fmt: skip
 
 
@@ -192,7 +194,18 @@ def _folder(identity: str, frame: pd.DataFrame, info: dict[str, Any], path: Path
     files = {ROWS: content(rows_file(path)), "run.json": (path / "run.json").read_bytes()}
     sha256 = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
     counts = {f"n_{status}": int(n) for status, n in frame["status"].value_counts().items()}
-    summary = {"n_rows": len(frame), "n_cells": int(frame["cell"].nunique()), **counts}
+    shaken, told, again = disturbed_share(frame)
+    quiet: dict[str, Any] = {"n_requests_timed_again": again}
+    if told:
+        quiet |= {"n_requests_disturbed": shaken, "share_disturbed": shaken / told}
+    stated = {"conditions": conditions(frame, info), "distrust": distrust(info)}
+    summary = {
+        "n_rows": len(frame),
+        "n_cells": int(frame["cell"].nunique()),
+        **counts,
+        **quiet,
+        **{k: v for k, v in stated.items() if v},
+    }
     panels = [[str(m), str(d)] for m, d in frame[PANEL].drop_duplicates().itertuples(index=False)]
     config = {key: value for key, value in info.items() if key != "profiles"}
     name = f"{info.get('experiment', 'run')}-{info.get('profile', '')} {identity}"

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bench.claims import judge
-from bench.figures.style import order, variant_label
-from bench.results.points import PANEL, POINT, alarms, dataset_notes, family
+from bench.figures.style import full_label, order, variant_label
+from bench.results.conditions import cautions, conditions, instruction_cached
+from bench.results.effective import differs
+from bench.results.endings import cut_text
+from bench.results.points import PANEL, POINT, dataset_notes, family
 from bench.results.table import seconds
 from bench.tracking.content import FOLDER, NAME_LENGTH, Content, panel_key
 from bench.tracking.markdown import table, visible
@@ -88,7 +91,7 @@ def _about(content: Content) -> str:
     )
     return (
         f"{frame['cell'].nunique()} cells, {len(frame)} rows ({counts}), "
-        f"{info.get('dtype', 'dtype unknown')}.{machine} "
+        f"{info.get('dtype', 'dtype unknown')}.{machine} {' '.join(conditions(frame, info))} "
         "Everything here is computed from the rows, which are this project's artifact."
     )
 
@@ -97,6 +100,7 @@ def _headline(content: Content) -> list[Block]:
     import wandb_workspaces.reports.v2 as wr
 
     blocks: list[Block] = [wr.H2("Headline")]
+    cached = instruction_cached(content.run.info)
     points, notes = content.summary, dataset_notes(content.run.info)
     for model in content.run.frame["model"].unique():
         mine = points[points["model"] == model]
@@ -108,7 +112,8 @@ def _headline(content: Content) -> list[Block]:
             for (variant, *point), some in of_method.groupby(["variant", *AXES], dropna=False):
                 by_dataset = {line["dataset"]: line for line in some.to_dict("records")}
                 cells = [_cell(by_dataset.get(dataset)) for dataset in datasets]
-                lines.append([variant_label(method, str(variant)), *map(_plain, point), *cells])
+                name = full_label(variant_label(method, str(variant)), cached)
+                lines.append([name, *map(_plain, point), *cells])
         header = [
             "method",
             *("ρ" if axis == "rho" else axis for axis in AXES),
@@ -118,13 +123,16 @@ def _headline(content: Content) -> list[Block]:
     blocks.append(
         wr.P(
             "Mean score [95 % interval over requests], median TTFT, speed-up of the median TTFT over full "
-            "prefill [95 % interval], n requests."
+            "prefill [95 % interval], n requests; cut: share of answers that ran into the limit of new "
+            "tokens."
         )
     )
     blocks += [wr.P(f"{dataset}: {note}") for dataset, note in notes.items()]
     if content.run.frame["predicted"].eq(True).any():
         blocks.append(wr.CalloutBlock("PREDICTED: rows of this run are a cost model's, not measured."))
-    return blocks + [wr.CalloutBlock(f"ALARM: {alarm}") for alarm in alarms(content.run.frame)]
+    return blocks + [
+        wr.CalloutBlock(f"ALARM: {text}") for text in cautions(content.run.frame, content.run.info)
+    ]
 
 
 def _plain(value: Any) -> str:
@@ -140,7 +148,10 @@ def _cell(line: dict[Any, Any] | None) -> str:
         return f"no request measured ({line['n_failed']} failed, {line['n_skipped']} skipped)"
     score = _interval(line["score"], line["score_low"], line["score_high"])
     faster = _interval(line["speedup"], line["speedup_low"], line["speedup_high"], "x")
-    return f"{score}, {seconds(line['ttft_s'])}, {faster}, n = {line['n']}"
+    parts = [score, cut_text(line["at_limit"]), seconds(line["ttft_s"]), faster]
+    if differs(line["rho"], line["rho_effective"]):
+        parts.append(f"effective ρ {line['rho_effective']:.2f}")
+    return ", ".join(filter(None, [*parts, f"n = {line['n']}"]))
 
 
 def _interval(value: float, low: float, high: float, unit: str = "") -> str:

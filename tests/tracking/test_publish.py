@@ -122,7 +122,7 @@ def test_the_report(make: Make, server: FakeWandb, judged: list[Verdict]) -> Non
     assert judged[0].verdict in claims
     assert "3.11.7" in versions
     figures, pareto = (b for b in report.blocks if isinstance(b, wr.PanelGrid))
-    assert figures.panels[0].media_keys == ["figures/fig10", "figures/fig11"]
+    assert figures.panels[0].media_keys == ["figures/fig10", "figures/fig10_ratio", "figures/fig11"]
     assert [(p.x.name, p.y.name) for p in pareto.panels] == [("ttft_s", "score"), ("speedup", "score")]
     for grid in (figures, pareto):
         (runs,) = grid.runsets

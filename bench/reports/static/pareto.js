@@ -51,11 +51,12 @@ function lines(point) {
   const bracket = (low, high, form) => (low === null || high === null ? "" : ` [${form(low)}, ${form(high)}]`);
   const two = (value) => fixed(value, 2);
   const found = [
-    `ρ = ${point.rho}` + (point.bandwidth && point.bandwidth !== "none" ? `, store at ${point.bandwidth}` : ""),
+    `ρ = ${point.rho}` + (point.rho_effective !== null && Math.abs(point.rho - point.rho_effective) > 0.005 ? ` (effective ${fixed(point.rho_effective, 2)})` : "") + (point.bandwidth && point.bandwidth !== "none" ? `, store at ${point.bandwidth}` : ""),
     `quality ${fixed(point.score, 3)}${bracket(point.score_low, point.score_high, two)}`,
     `TTFT ${seconds(point.ttft_s)}${bracket(point.ttft_low_s, point.ttft_high_s, seconds)}`,
   ];
   if (point.speedup !== null) found.push(`${two(point.speedup)}x full prefill${bracket(point.speedup_low, point.speedup_high, two)}`);
+  if (point.at_limit) found.push(`${fixed(100 * point.at_limit, 0)} % of answers cut at the limit`);
   return [...found, `n = ${point.n}`];
 }
 
@@ -65,7 +66,8 @@ function pareto(root, panels) {
     return;
   }
   const state = { run: panels[0].run, model: panels[0].model, dataset: panels[0].dataset, bandwidth: "", bars: true, front: true };
-  const off = new Set();
+  // parameters beside the paper's rule stand back until they are asked for
+  const off = new Set(panels.flatMap((p) => p.points.filter((q) => q.aside).map((q) => q.label)));
   let known = 0, paper = 0;
   const top = make("div", { class: "controls" });
   const methods = make("fieldset");
@@ -143,7 +145,7 @@ function pareto(root, panels) {
       draw("text", { x: (box.left + width - box.right) / 2, y: height - 8, "text-anchor": "middle" }, "TTFT, median (s)"),
       draw("text", { x: 12, y: height / 2 - 12, "text-anchor": "middle", transform: `rotate(-90 12 ${height / 2 - 12})` }, `Quality, mean ${panel().metric}`),
     );
-    if (state.front) svg.append(draw("path", { class: "front", d: "M" + frontOf(points).map((p) => `${x(p.ttft_s)},${y(p.score)}`).join("L") }));
+    if (state.front) svg.append(draw("path", { class: "front", d: "M" + frontOf(points.filter((p) => p.method !== "cold_prefill")).map((p) => `${x(p.ttft_s)},${y(p.score)}`).join("L") }));
     for (const label of unique(points.map((p) => p.label))) {
       const curve = points.filter((p) => p.label === label).sort((a, b) => a.rho - b.rho);
       if (curve[0].reference) {
