@@ -113,7 +113,7 @@ class Ruler(Dataset):
         if self.demo_tokens == 0:
             self._facts = {"demo": "left out (demo_tokens=0)", "demo_tokens": 0}
             return None
-        if self.demo_tokens is None and DEMO_TOKENS * DEMO_SHARE > fit.tokens:
+        if self.demo_tokens is None and fit.tokens < DEMO_TOKENS * DEMO_SHARE:
             self._drop(DEMO_TOKENS, fit)
             return None
         demo = _Demo(fit, self.demo_tokens or DEMO_TOKENS, seed)
