@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import lru_cache
 
 import punkt
@@ -60,6 +61,20 @@ class Prose:
                 at += 1
             words, first = words - taken, 0
         return [*found[:-1], *punkt.sent_tokenize(found[-1])] if found else []
+
+
+def enclosing(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(begin, end) characters of the sentences that share a character with any of the spans, in order.
+
+    Sentences are Punkt's, without the white space between them.
+    """
+    found, at = [], 0
+    for sentence in punkt.sent_tokenize(text):
+        begin = text.index(sentence, at)
+        at = begin + len(sentence)
+        found.append((begin, at))
+    wanted = list(spans)
+    return [(b, e) for b, e in found if any(begin < e and b < end for begin, end in wanted)]
 
 
 @lru_cache(maxsize=2)

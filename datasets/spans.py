@@ -14,6 +14,7 @@ from bench.data.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_co
 from bench.data.spans import SpanRecord, Spans, all_occurrences
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
+from bench.sentences import enclosing
 
 REPOSITORY = "mrqa-workshop/mrqa"
 MEMBER = "plain_text/validation-00000-of-00001.parquet"
@@ -35,7 +36,8 @@ class SpanSets(Dataset):
     `path`: a file (formats: `bench.data.span_files`) or a folder with `<task>.<anything>`; without it the
     variable QCBENCH_SPANS, then the hub (MRQA's validation split). `sha256`: of that file, which another
     one is then refused for. `occurrences`: which places are evidence, "annotated" (those marked) or "all"
-    (every place in the paragraph where a marked answer's string stands). `fill`: False leaves the
+    (every place in the paragraph where a marked answer's string stands); the sentences they stand in
+    (Punkt's) are the needles. `fill`: False leaves the
     paragraph alone, and requests short. `limit`: questions read from the file, from its beginning.
     """
 
@@ -114,6 +116,7 @@ class SpanSets(Dataset):
             references=record.answers,
             max_new_tokens=MAX_NEW_TOKENS,
             evidence=tuple((at + begin, at + end) for begin, end in marked),
+            needles=tuple((at + begin, at + end) for begin, end in enclosing(record.context, marked)),
         )
 
 

@@ -138,21 +138,27 @@ def prompt(request: Request) -> str:
 
 def answers(request: Request) -> dict[str, Any]:
     """What a request holds besides its prompt."""
-    context = [t for chunk in request.chunks for t in chunk]
-    runs: list[list[int]] = []
-    for t in request.evidence:
-        if runs and runs[-1][-1] == t - 1:
-            runs[-1].append(t)
-        else:
-            runs.append([t])
     return {
         "id": request.id,
         "references": list(request.references),
         "max_new_tokens": request.max_new_tokens,
         "chunks": [len(chunk) for chunk in request.chunks],
-        "evidence": [byte_tokenizer().decode([context[t] for t in run]) for run in runs],
+        "evidence": _texts(request, request.evidence),
+        "needles": _texts(request, request.needles),
         "sha256": request.sha256,
     }
+
+
+def _texts(request: Request, positions: tuple[int, ...]) -> list[str]:
+    """Context positions as text, one string a run of neighbours."""
+    context = [t for chunk in request.chunks for t in chunk]
+    runs: list[list[int]] = []
+    for t in positions:
+        if runs and runs[-1][-1] == t - 1:
+            runs[-1].append(t)
+        else:
+            runs.append([t])
+    return [byte_tokenizer().decode([context[t] for t in run]) for run in runs]
 
 
 def write() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.metrics import METRICS, all_scores
-from bench.metrics.conduct import conduct, is_echo, is_empty
+from bench.metrics.conduct import conduct, is_echo, is_empty, number_precision, quotes_instruction
 from bench.metrics.exact_match import exact_match, exact_match_normalised
 from bench.metrics.f1 import f1, normalise
 from bench.metrics.rouge_l import rouge_l
@@ -169,6 +169,56 @@ def test_echo(prediction: str, echo: bool) -> None:
 
 def test_empty() -> None:
     assert [is_empty(t) for t in ("", " \n\t", "\x00\x1f ", "a", "。")] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "precision"),
+    [
+        ("1234567 and 7654321", ["1234567", "7654321"], 1.0),
+        ("1234567, 1234567, 1111111, 2222222", ["1234567"], 1 / 3),
+        ("1,234,567.", ["1234567"], 1.0),
+        ("1234567", ["1,234,567"], 1.0),
+        ("12345678", ["1234567"], 0.0),
+        ("1. 1234567\n2. 7654321", ["1234567", "7654321"], 1.0),
+        ("none at all", ["1234567"], 0.0),
+        ("", ["1234567"], 0.0),
+        ("1874", ["in 1874"], None),
+        ("1234567", ["1234567", "Ann Lee"], None),
+    ],
+)
+def test_number_precision(prediction: str, references: list[str], precision: float | None) -> None:
+    assert number_precision(prediction, references) == precision
+
+
+SOLVED = (
+    "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
+    "VAR QXV = 58213\nVAR KJT = VAR QXV \nNoise by Orme, of Borley.\nthey are:  QXV KJT\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "quotes"),
+    [
+        ("QXV KJT", True),
+        ("ABCDE, KJT", True),
+        ("58213", True),
+        ("It was Orme.", False),  # the rest holds it
+        ("ABCDE FGHIJ", False),
+        ("VAR ABCDE", False),
+        ("Memorize the chain of variable assignment hidden", False),
+        ("qxvariable 582131", False),
+        ("", False),
+    ],
+)
+def test_quotes_of_the_instruction(prediction: str, quotes: bool) -> None:
+    rest = "VAR ABCDE = 12345 and Orme\nVAR FGHIJ = VAR ABCDE \nQuestion: which?"
+    assert quotes_instruction(prediction, SOLVED, rest, ["ABCDE", "FGHIJ"]) is quotes
+
+
+def test_capitals_inside_a_sentence_are_names_and_a_reference_is_no_quote() -> None:
+    assert quotes_instruction("Borley", SOLVED, "", ["x"])
+    assert not quotes_instruction("Borley", SOLVED, "", ["in Borley"])
+    assert not quotes_instruction("Memorize", SOLVED, "", ["x"])
 
 
 def test_conduct_counts() -> None:

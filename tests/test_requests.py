@@ -146,8 +146,11 @@ def test_needles_are_counted_apart_from_the_evidence_in_them(tmp_path: Path) -> 
     spec = mine(tmp_path, text)
     options = {"evidence": ((0, 3),), "needles": ((0, 7), (8, 15))}
     half = len(ids("7402"))
-    _, facts = build_requests(spec, tiny_tokenizer(), -(-len(ids(text)) // half), half, 1, 0, options)
+    made, facts = build_requests(spec, tiny_tokenizer(), -(-len(ids(text)) // half), half, 1, 0, options)
     assert (facts["evidence_spans"], facts["evidence_spans_straddling"]) == (1, 0)
+    context = [t for chunk in made[0].chunks for t in chunk]
+    assert tiny_tokenizer().decode([context[t] for t in made[0].needles]).replace(" ", "") == "74029137402914"
+    assert set(made[0].evidence) < set(made[0].needles)
     assert (facts["needles"], facts["needles_straddling"]) == (2, 2)
 
 

@@ -79,7 +79,7 @@ def test_plural_prompts(task: str) -> None:
 
 
 def test_vt_prompt_is_rulers_template_after_one_solved_example() -> None:
-    s = make("vt")[0]
+    s = make("vt", demo_tokens=500)[0]
     value = re.findall(r"VAR [A-Z]{5} = (\d{5})", s.context)[0]
     head = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
     demo, mine = s.instruction.split("\n\n" + head)
@@ -112,7 +112,7 @@ def test_vt_context_is_noise_with_one_chain_in_order() -> None:
 
 @pytest.mark.parametrize(("task", "needles"), [("single", 1), ("mq", 4), ("mv", 4)])
 def test_context_is_the_essay_with_needles_between_sentences(task: str, needles: int) -> None:
-    for s in make(task, n=5):
+    for s in make(task, n=5, haystack_offset="zero"):
         assert len(NEEDLE.findall(s.context)) == needles
         assert sorted(v for _, v in NEEDLE.findall(s.context)) == sorted(s.references)
         words = NEEDLE.sub("", s.context).split()
@@ -193,11 +193,36 @@ def test_a_tokenizer_that_counts_nothing_ends_the_search() -> None:
 
 
 def test_haystack_offset_decides_whether_samples_share_text() -> None:
-    zero = {s.context[:60] for s in make("single", n=6)}
-    free = make("single", n=6, haystack_offset="random")
+    zero = {s.context[:60] for s in make("single", n=6, haystack_offset="zero")}
+    free = make("single", n=6)
     assert len(zero) < 6
     assert len({s.context[:60] for s in free}) == 6
     assert all(len(NEEDLE.findall(s.context)) == 1 for s in free)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(300, 9000), st.integers(0, 9))
+def test_a_solved_example_fills_at_most_a_tenth_of_the_context(tokens: int, seed: int) -> None:
+    fit = word_fit(tokens)
+    data = ruler.Ruler(task="vt")
+    (s,) = data.samples(fit, 1, seed)
+    facts = data.provenance()
+    extra = fit.count(s.instruction) - fit.count(ruler.VT.before)
+    assert extra <= tokens / 10
+    assert extra == facts["demo_tokens"]
+    assert facts["demo"].startswith("dropped: " if tokens < 5000 else ("RULER's", "dropped: "))
+    assert (extra > 400) == (facts["demo"] == "RULER's")
+
+
+def test_an_example_asked_for_is_kept_and_noted() -> None:
+    data = ruler.Ruler(task="vt", demo_tokens=500)
+    (s,) = data.samples(word_fit(300), 1, 0)
+    assert s.instruction.count("Question: Find all variables") == 1
+    assert data.provenance()["demo"] == "asked for (demo_tokens=500)"
+    assert data.provenance()["demo_tokens"] > 400
+    none = ruler.Ruler(task="vt", demo_tokens=0)
+    none.samples(word_fit(9000), 1, 0)
+    assert (none.provenance()["demo"], none.provenance()["demo_tokens"]) == ("left out (demo_tokens=0)", 0)
 
 
 def test_options() -> None:

@@ -169,6 +169,7 @@ def _request(
         references=tuple(sample.references),
         max_new_tokens=sample.max_new_tokens,
         evidence=tuple(sorted({t for span in evidence for t in span})),
+        needles=tuple(sorted({t for span in needles for t in span})),
         question=(question.start, question.stop) if question else (0, 0),
     )
     return request, {

@@ -1,7 +1,8 @@
-"""What a prediction looks like besides its score: how long, empty, or an echo of its prompt.
+"""What a prediction looks like besides its score: how long, empty, an echo, hedged, quoting its instruction.
 
-A summary counts these over a dataset's rows. Empty answers and echoes score like wrong or right ones, and
-an echo can satisfy a substring match (NVIDIA/RULER, issue 54).
+A summary counts these over a dataset's rows. Empty answers and echoes score like wrong or right ones, an
+echo can satisfy a substring match (NVIDIA/RULER, issue 54), and so can an answer that gives every number in
+sight. None of these is a metric of a paper; they are ours, beside the scores.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.metrics.f1 import check_references
+
 ECHO_WORDS = 12
 """Words in a row, shared with the prompt, from which on a prediction is an echo. Answers asked for here
 (a name, a date, five variables, four numbers with their keys) do not quote as much in one piece."""
 
 _WORD = re.compile(r"\w+")
+_LISTING = re.compile(r"^\s*\d{1,2}[.)](?=\s)", re.MULTILINE)
+_NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])|\d+")
+_NAME_LETTERS = 3
 
 
 def count_tokens(prediction: str, encode: Callable[[str], Sequence[int]]) -> int:
@@ -41,6 +47,50 @@ def is_echo(prediction: str, prompt: str, words: int = ECHO_WORDS) -> bool:
         runs = (said[i : i + words] for i in range(len(said) - words + 1))
         return any(f" {' '.join(run)} " in given for run in runs)
     return len(said) >= 5 and given.endswith(f" {' '.join(said)} ")
+
+
+def number_precision(prediction: str, references: Sequence[str]) -> float | None:
+    """Share of the distinct numbers in the prediction that are references, in [0, 1].
+
+    None where any reference is not a whole number (digits, commas between thousands allowed). 0.0 where
+    the prediction gives no number: left out of a mean, silence would look precise. Runs of digits are
+    numbers, whole ones (8 digits are not the 7 in them); the numbering of a list ("1. ") is none. A last
+    number cut off by the limit of new tokens counts as a wrong one: `Row.stopped` tells. Against an
+    answer with all of the context's numbers in it, whose string match is 1. Raises as
+    `bench.metrics.f1.check_references`.
+    """
+    check_references(references)
+    wanted = {_digits(r.strip()) for r in references}
+    if not all(re.fullmatch(r"\d+", number, re.ASCII) for number in wanted):
+        return None
+    given = {_digits(number) for number in _NUMBER.findall(_LISTING.sub(" ", prediction))}
+    return len(given & wanted) / len(given) if given else 0.0
+
+
+def _digits(number: str) -> str:
+    return number.replace(",", "") if _NUMBER.fullmatch(number) else number
+
+
+def quotes_instruction(prediction: str, instruction: str, rest: str, references: Sequence[str]) -> bool:
+    """Whether the prediction holds a name or number of the instruction that stands nowhere else.
+
+    `instruction` is the text of S, `rest` that of context, query and answer prefix. Such a word was copied
+    out of S: out of a solved example, since an instruction names nothing that could be an answer otherwise.
+    Words are runs of letters, digits and underscores, compared as written; names and numbers among them
+    are those of three characters or more with a digit in them, all in capitals, or with a capital inside a
+    sentence and never without it. So a template's own words ("Memorize", "chain") are none. Words that
+    `rest` or a reference holds do not count.
+    """
+    known = set(_WORD.findall(rest)).union(*(_WORD.findall(r) for r in references))
+    return not (_names(instruction) - known).isdisjoint(_WORD.findall(prediction))
+
+
+def _names(text: str) -> set[str]:
+    every = set(_WORD.findall(text))
+    found = {w for w in every if any(c.isdigit() for c in w) or w.isupper()}
+    inside = (m[1] for m in re.finditer(r"(?<=[\w,;]) +(\w+)", text))
+    found |= {w for w in inside if w[0].isupper() and w.lower() not in every}
+    return {w for w in found if len(w) >= _NAME_LETTERS}
 
 
 @dataclass(frozen=True)
