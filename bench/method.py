@@ -103,7 +103,7 @@ class Method:
     uses_cache: ClassVar[bool] = True
     """False for full prefill: no cached chunk is read."""
     prefix_cached: ClassVar[bool] = True
-    """Whether the instruction S is cached, as it is for every method but one that shows what that is worth."""
+    """Whether the instruction S is cached: so for all but one, which shows what that is worth."""
     rho: ClassVar[float | None] = None
     """A fixed recomputation ratio; None where rho is swept."""
 

@@ -161,7 +161,9 @@ class Preparer:
         """
         parts = [self.revision, str(self.engine.dtype), self.chunk_prefix, method.identity]
         path = folder / f"{method.name}-{hashlib.sha256(':'.join(parts).encode()).hexdigest()[:16]}-rows.json"
-        known: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
+        known: dict[str, list[float]] = (
+            json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
+        )
         keys = [_key(request) for request in calibration]
         todo = [(k, request) for k, request in zip(keys, calibration, strict=True) if k not in known]
         for i, (key, request) in enumerate(todo):

@@ -305,9 +305,10 @@ def stop_ids(model: ModelRef, tokenizer: Any) -> frozenset[int]:
 
 
 def _pool_tokens(blocks: list[Block]) -> int:
-    """Slots for the cells of one request at a time, as many as are decoded together."""
+    """Slots for the cells of one request at a time, as many as are decoded together, and a full prefill
+    between them."""
     return max(
-        min(BATCH, len(b.cells)) * (len(r.ids) + r.max_new_tokens + 8)
+        (min(BATCH, len(b.cells)) + 1) * (len(r.ids) + r.max_new_tokens + 8)
         for b in blocks for r in b.requests
     ) + 256  # fmt: skip
 
