@@ -134,13 +134,13 @@ def adaptive(
 
     `take(n)` gives the first n requests, `measure` their figures of merit by layer, [n, L].
     """
-    own = getattr(method.method, "layers", LAYERS)
-    k = own if isinstance(own, int) else None
+    own: int | Sequence[int] = getattr(method.method, "layers", LAYERS)
+    k, named = (own, ()) if isinstance(own, int) else (None, own)
     taken = min(LEAST, most)
     while True:
         requests = take(taken)
         rows = np.asarray(measure(method, requests), dtype=float)
-        profile = _profile(rows, [r.chunks for r in requests], k, () if k else own)
+        profile = _profile(rows, [r.chunks for r in requests], k, named)
         if profile.agreement is None or profile.agreement >= AGREEMENT or taken == most:
             return profile
         taken = min(taken + STEP, most)

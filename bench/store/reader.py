@@ -71,7 +71,7 @@ class Reads:
         self.store, self.device, self.overlap = store, device, overlap
         self.buffers = Buffers(pinned=device == "cuda") if buffers is None else buffers
         self.resident: dict[str, Entry] = {}
-        """Entries on the device already: no read, no bytes. S lies here, for it is there for full prefill too."""
+        """Entries on the device already: no read, no bytes. S, which is at hand for full prefill too."""
         self.kernel_slows = False
         """Whether the kernel slows reads, in place of the store's own throttle."""
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="read")
