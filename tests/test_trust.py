@@ -57,7 +57,7 @@ def test_a_sound_model_runs_and_its_answer_is_recorded(model: Path, tmp_path: Pa
     assert kept["failed"] == []
     assert kept["compared"]
     assert not kept["trusted"]
-    names = ["finite logits", "rho = 1 equals full prefill", "full prefill equals transformers"]
+    names = ["finite logits", "full prefill equals transformers", "rho = 1 equals full prefill"]
     assert [check["name"] for check in kept["checks"]] == names
 
 
@@ -97,15 +97,16 @@ def shifted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Engine, name, other)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.usefixtures("shifted")
 def test_a_model_that_transformers_runs_otherwise_is_refused_unless_trusted(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dtype: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(argv(model, out)) == 2
+    assert main(argv(model, out, "--dtype", dtype)) == 2
     assert "full prefill equals transformers" in capsys.readouterr().err
     assert described(out)["trust"]["model"]["failed"] == ["full prefill equals transformers"]
-    assert main(argv(model, out, "--trust-model")) == 0
+    assert main(argv(model, out, "--dtype", dtype, "--trust-model")) == 0
     assert any("trusted on request" in warning for warning in described(out)["warnings"])
 
 

@@ -134,13 +134,13 @@ def adaptive(
 
     `take(n)` gives the first n requests, `measure` their figures of merit by layer, [n, L].
     """
-    own: int | Sequence[int] = getattr(method.method, "layers", LAYERS)
-    k, named = (own, ()) if isinstance(own, int) else (None, own)
+    said = getattr(method.method, "layers", LAYERS)
+    k, own = (said, ()) if isinstance(said, int) else (None, tuple(said))
     taken = min(LEAST, most)
     while True:
         requests = take(taken)
         rows = np.asarray(measure(method, requests), dtype=float)
-        profile = _profile(rows, [r.chunks for r in requests], k, named)
+        profile = _profile(rows, [r.chunks for r in requests], k, own)
         if profile.agreement is None or profile.agreement >= AGREEMENT or taken == most:
             return profile
         taken = min(taken + STEP, most)

@@ -53,7 +53,7 @@ def ask(engine: Engine, path: Path, revision: str) -> Trust:
     if place.exists():
         known = json.loads(place.read_text(encoding="utf-8"))
         return Trust(tuple(Finding(**finding) for finding in known), True, True)
-    compared = _weights(engine, path) * _SPARE < _room(engine.device)
+    compared = _weights(path) * _SPARE < _room(engine.device)
     found = tuple(few(engine, path, reference=compared))
     engine.runtime.clear()
     gc.collect()
@@ -95,10 +95,11 @@ def _key(engine: Engine, path: Path, revision: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _weights(engine: Engine, path: Path) -> int:
-    """Bytes of the weights in the engine's dtype, taking them for stored in fp32: never too few."""
+def _weights(path: Path) -> int:
+    """Bytes of the weights in fp32, which is how `transformers` is asked; never too few."""
     files = sum(file.stat().st_size for file in checkpoint.check(path))
-    return files if engine.dtype == torch.float32 or engine.device == "cpu" else files // 2
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    return files if config.get("dtype", config.get("torch_dtype")) == "float32" else 2 * files
 
 
 def _room(device: str) -> int:
