@@ -121,6 +121,17 @@ def test_five_kills_leave_each_row_once_and_the_same_predictions(
     assert len(json.loads((out / "run.json").read_text())["sessions"]) >= 2
 
 
+def test_a_run_grows(undisturbed: Path, tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    """One request, then three on the same folder, are three at once, row for row; fewer change nothing."""
+    out = tmp_path / "grown"
+    for n in (1, 3):
+        assert main(command(tiny("qwen3"), out, requests=n)) == 0
+    assert essence(rows_of(out)) == essence(rows_of(undisturbed))
+    before = (out / "rows.jsonl").read_bytes()
+    assert main(command(tiny("qwen3"), out, requests=2)) == 0
+    assert (out / "rows.jsonl").read_bytes() == before
+
+
 def test_a_finished_run_is_not_run_again(undisturbed: Path, tiny: Callable[[str], Path]) -> None:
     files = [undisturbed / name for name in ("rows.jsonl", "run.json", "timelines.jsonl")]
     before = [path.read_bytes() for path in files]

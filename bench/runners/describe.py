@@ -39,7 +39,7 @@ def noted(out: Path, section: str, name: str) -> Any:
 def difference(before: dict[str, Any], the_plan: Plan) -> str:
     """Name what differs from the run that is there."""
     old, new = before.get("sweep", {}), the_plan.sweep.model_dump(mode="json")
-    differs = [key for key in new if old.get(key) != new[key] and key not in ("about", "warmup")]
+    differs = [key for key in new if old.get(key) != new[key] and key not in ("about", "warmup", "requests")]
     return (
         f"{', '.join(differs)} differ"
         if differs

@@ -69,8 +69,11 @@ class Plan:
 
     @property
     def identity(self) -> str:
-        """Hash of everything that decides the rows: cells and requests."""
-        parts = [[[c.key for c in b.cells], [r.sha256 for r in b.requests]] for b in self.blocks]
+        """Hash of everything that decides the rows: cells, and requests by the first of their nested list.
+
+        How many there are is no part of it: a run may grow.
+        """
+        parts = [[[c.key for c in b.cells], b.requests[0].sha256] for b in self.blocks]
         return hashlib.sha256(canonical(parts).encode()).hexdigest()[:16]
 
 
@@ -148,6 +151,7 @@ def run(
     expected = {(b.model.name, b.task): len(b.cells) for b in the_plan.blocks}
     with contextlib.closing(RowWriter(out / ROWS, expected)) as writer:
         left = _left(the_plan, writer)
+        _check_requests(the_plan, writer, out)
         if before and not any(todo for _, todo in left):  # run.json tells of those who measured
             return _measure(the_plan, left, writer, out, console, trust_model)
         write_json(out / "run.json", description(the_plan, before))
@@ -166,6 +170,17 @@ def _left(the_plan: Plan, writer: RowWriter) -> Left:
         (b, [r for r in b.requests if (b.model.name, b.task, r.id) not in writer.done])
         for b in the_plan.blocks
     ]
+
+
+def _check_requests(the_plan: Plan, writer: RowWriter, out: Path) -> None:
+    """Raise `UserError` where a request that was measured is not the one of this plan: data that changed."""
+    planned = {(b.model.name, b.task, r.id): r.sha256 for b in the_plan.blocks for r in b.requests}
+    for row in writer.rows:
+        if planned.get((row.model, row.dataset, row.request), row.request_sha256) != row.request_sha256:
+            raise UserError(
+                f"{out}: request {row.request} of {row.dataset} is another one than was measured there; "
+                "give another --out, or --fresh to start over"
+            )
 
 
 def _measure(
