@@ -100,7 +100,7 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
             requests, provenance = build_requests(task.name, tokenizer, *shape, sweep.seed, task.options)
             source = source_sha256(str(sys.modules[type(dataset).__module__].__file__))
             cells = cells_of(sweep, model.name, model.revision, dtype, task.name, source, methods)
-            blocks.append(Block(model, task.name, dataset.metric, cells, requests, provenance))
+            blocks.append(Block(model, task.name, dataset.scored_by, cells, requests, provenance))
     return Plan(sweep, dtype, seconds, methods, blocks)
 
 
