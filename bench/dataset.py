@@ -30,6 +30,10 @@ class Sample:
     knows them. Counted where a chunk's edge cuts one; methods do not see them."""
     question: str = ""
     """The part of `query` that is the question itself, where a template stands around it."""
+    chunk_begins: tuple[int, ...] = field(default=())
+    """Where the chunks begin in `context` (characters, the first 0), for text that is retrieved in pieces
+    of its own: each is tokenised apart and at most `Fit.chunk_tokens` long. Empty: chunks are cut every
+    `Fit.chunk_tokens` tokens."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,14 @@ class Fit:
 
     `tokens` is N = chunks x tokens a chunk; a context may be shorter, never longer.
     `count(text)` gives a context's length in tokens, `cut(text, n)` its first n tokens as text
-    and `tail(text, n)` its last n.
+    and `tail(text, n)` its last n. `chunk_tokens` is the length of one chunk (0: not known).
     """
 
     tokens: int
     count: Callable[[str], int]
     cut: Callable[[str, int], str]
     tail: Callable[[str, int], str]
+    chunk_tokens: int = 0
 
 
 @dataclass
@@ -64,6 +69,8 @@ class Dataset(ABC):
     """Names of the tasks; ("",) where the family is one task."""
     metric: ClassVar[str]
     """A name in `bench.metrics.METRICS`."""
+    open_tasks: ClassVar[bool] = False
+    """Whether any other task name is taken too: that of a file the user hands over."""
     note: ClassVar[str] = ""
     """A caveat shown wherever the scores are ("LongBench-format, not LongBench")."""
 
@@ -74,6 +81,16 @@ class Dataset(ABC):
         The first k of n samples are those of a call with n = k. Raises `UserError` where data
         is missing or malformed, or the context cannot be made that short or that long.
         """
+
+    @property
+    def scored_by(self) -> str:
+        """The task's metric, a name in `bench.metrics.METRICS`: `metric`, unless a family's tasks differ."""
+        return self.metric
+
+    @property
+    def caveat(self) -> str:
+        """`note`, unless a family's tasks differ."""
+        return self.note
 
     @property
     def takes_short(self) -> bool:

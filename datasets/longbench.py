@@ -1,4 +1,4 @@
-"""LongBench's multi-document question answering: MuSiQue, 2WikiMultihopQA, HotpotQA."""
+"""LongBench's multi-document question answering, LongBench-E's, and other files in the same schema."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from typing import Any, ClassVar
 
 from bench.assets import hub
 from bench.data import datafiles
-from bench.data.longbench_format import BEFORE_CONTEXT, MAX_NEW_TOKENS, after_context, check_record
+from bench.data.longbench_format import (
+    BEFORE_CONTEXT,
+    GENERIC_BEFORE,
+    MAX_NEW_TOKENS,
+    after_context,
+    check_record,
+    generic_after,
+)
 from bench.data.spans import occurrences
 from bench.data.truncate import POLICIES, truncate
 from bench.dataset import Dataset, Fit, Sample
 from bench.errors import UserError
+from bench.metrics import METRICS
 
 REPOSITORY = "zai-org/LongBench"
 REVISION = "5e628be450b7e67fb7ae6e201bd6d8f7056f7672"
@@ -31,9 +39,13 @@ class LongBench(Dataset):
 
     The instruction up to "passages.\\n" is the prefix, the record's `context` is what is chunked,
     the instruction repeated, the question and "Answer:" are the query. Records are taken in the
-    file's order; `seed` changes nothing.
+    file's order; `seed` changes nothing. `hotpotqa_e` and `2wikimqa_e` are LongBench-E's.
 
-    `path`: a `data.zip` or a folder with `<task>.jsonl`; without it the variable
+    Any other task name stands for `<task>.jsonl` in the path given: records with LongBench's `input`,
+    `context`, `answers` and `_id`, in any layout, with a generic prompt of ours. `score`: its metric
+    (a name in `bench.metrics`); `new_tokens`: instead of 32. LongBench's own tasks take neither.
+
+    `path`: a `data.zip`, a folder with `<task>.jsonl`, or that file; without it the variable
     QCBENCH_LONGBENCH, then the hub. `sha256`: of that file (zip or JSONL), which another one is then
     refused for. `truncation`: what stays of a context that is too long (`bench.data.truncate`):
     "keep-first", "middle" or "gold-preserving". `short`: a context with fewer chunks than asked for
@@ -46,11 +58,14 @@ class LongBench(Dataset):
     truncation: str = "keep-first"
     short: str = "keep"
     min_tokens: int = 0
+    score: str = "f1"
+    new_tokens: int | None = None
     _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "longbench"
-    about: ClassVar[str] = "LongBench: multi-document questions (musique, 2wikimqa, hotpotqa)"
-    tasks: ClassVar[tuple[str, ...]] = ("musique", "2wikimqa", "hotpotqa")
+    about: ClassVar[str] = "LongBench: multi-document questions; another name reads that JSONL file"
+    tasks: ClassVar[tuple[str, ...]] = ("musique", "2wikimqa", "hotpotqa", "2wikimqa_e", "hotpotqa_e")
+    open_tasks: ClassVar[bool] = True
     metric: ClassVar[str] = "f1"
 
     def __post_init__(self) -> None:
@@ -58,6 +73,29 @@ class LongBench(Dataset):
             raise UserError(f"longbench: truncation is {' or '.join(POLICIES)}, not {self.truncation!r}")
         if self.short not in ("keep", "refuse"):
             raise UserError(f'longbench: short is "keep" or "refuse", not {self.short!r}')
+        if self.score not in METRICS:
+            raise UserError(f"longbench: score is {', '.join(METRICS)}, not {self.score!r}")
+        if self.new_tokens is not None and self.new_tokens < 1:
+            raise UserError("longbench: new_tokens must be at least 1")
+        if self._own and (self.score != "f1" or self.new_tokens is not None):
+            raise UserError(
+                f"longbench/{self.task}: LongBench fixes score and new_tokens (f1, {MAX_NEW_TOKENS})"
+            )
+
+    @property
+    def _own(self) -> bool:
+        """Whether the task is one of LongBench's, with its template."""
+        return self.task in self.tasks
+
+    @property
+    def scored_by(self) -> str:
+        """Token F1, or `score` where the task is not LongBench's."""
+        return self.score
+
+    @property
+    def caveat(self) -> str:
+        """Says where the task is not LongBench's."""
+        return self.note if self._own else "LongBench's schema, not LongBench; generic prompt"
 
     @property
     def takes_short(self) -> bool:
@@ -66,10 +104,13 @@ class LongBench(Dataset):
 
     def samples(self, fit: Fit, n: int, seed: int) -> list[Sample]:
         """Read the first n records that are long enough; raises `UserError` for bad data."""
-        source, digest, data = _open(self.path, self.task, self.sha256)
+        source, digest, data = _open(self.path, self.task, self.sha256, self._own)
+        before_context, after = (
+            (BEFORE_CONTEXT, after_context) if self._own else (GENERIC_BEFORE, generic_after)
+        )
         samples: list[Sample] = []
         skipped = short = cut = lost = absent = 0
-        for number, record in _records(source, data, self.task):
+        for number, record in _records(source, data, self.task, self._own):
             if len(samples) == n:
                 break
             full, answers = record["context"], record["answers"]
@@ -78,20 +119,20 @@ class LongBench(Dataset):
                 skipped += 1
                 continue
             kept = truncate(full, fit, self.truncation, answers) if tokens > fit.tokens else full
-            before, after = (any(a in text for a in answers) for text in (full, kept))
+            before, still = (any(a in text for a in answers) for text in (full, kept))
             short += tokens < fit.tokens
             cut += tokens > fit.tokens
-            lost += before and not after
+            lost += before and not still
             absent += not before
             samples.append(
                 Sample(
                     id=f"{self.task}-{number}-{record['_id'][:8]}",
-                    instruction=BEFORE_CONTEXT,
+                    instruction=before_context,
                     context=kept,
-                    query=after_context(record["input"]),
+                    query=after(record["input"]),
                     question=record["input"],
                     references=tuple(answers),
-                    max_new_tokens=MAX_NEW_TOKENS,
+                    max_new_tokens=self.new_tokens or MAX_NEW_TOKENS,
                     evidence=tuple(sorted({s for a in answers for s in occurrences(kept, a)})),
                 )
             )
@@ -119,13 +160,19 @@ class LongBench(Dataset):
         return {**policies, **self._facts}
 
 
-def _open(path: str | None, task: str, sha256: str | None) -> tuple[str, str, bytes]:
+def _open(path: str | None, task: str, sha256: str | None, own: bool) -> tuple[str, str, bytes]:
     """Find the task's lines: (where they are, SHA-256 of that file, the JSONL)."""
-    given = Path(path or os.environ.get(VARIABLE) or _download())
+    chosen = path or os.environ.get(VARIABLE)
+    if chosen is None and not own:
+        raise UserError(
+            f"longbench/{task}: not one of LongBench's tasks here ({', '.join(LongBench.tasks)}); for a file "
+            f"{task}.jsonl of your own give --longbench FOLDER or the option path"
+        )
+    given = Path(chosen or _download())
     file = given / f"{task}.jsonl" if given.is_dir() else given
     data, digest = datafiles.read(file, "longbench", f"a data.zip or a folder with {task}.jsonl")
     datafiles.require_hash(file, digest, sha256)
-    if given.is_dir():
+    if given.is_dir() or given.suffix == ".jsonl":
         return str(file), digest, data
     try:
         with zipfile.ZipFile(file) as archive:
@@ -147,11 +194,11 @@ def _download() -> Path:
         ) from error
 
 
-def _records(source: str, data: bytes, task: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(source: str, data: bytes, task: str, own: bool) -> Iterator[tuple[int, dict[str, Any]]]:
     """Checked records with their line number, from 1."""
     seen: set[str] = set()
     for where, number, record in datafiles.json_lines(data, source):
-        check_record(record, task, where)
+        check_record(record, task, where, own)
         if record["_id"] in seen:
             raise UserError(f"{where}: the _id {record['_id']!r} is there twice")
         seen.add(record["_id"])

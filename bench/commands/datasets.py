@@ -35,6 +35,8 @@ def _do(args: argparse.Namespace, console: Console) -> int:
         cls = plugins.load("datasets", name).DATASET
         for task in cls.tasks:
             about = f"{cls.about} [{cls.note}]" if cls.note else cls.about
-            table.add_row(f"{name}/{task}" if task else name, cls.metric, about.replace("[", "\\["))
+            table.add_row(
+                f"{name}/{task}" if task else name, cls(task=task).scored_by, about.replace("[", "\\[")
+            )
     console.print(table)
     return 0

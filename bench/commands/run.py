@@ -55,6 +55,10 @@ def add(commands: Any) -> None:
     run.add_argument("--calibration-set", help="where layers are profiled, such as spans/squad")
     run.add_argument("--spans", type=Path, help="SQuAD, Natural Questions or NewsQA: a file or a folder")
     run.add_argument("--longbench", type=Path, help="LongBench's data.zip or a folder of JSONL files")
+    run.add_argument("--passages", type=Path, help="HotpotQA, 2WikiMultihopQA or MuSiQue: a file or a folder")
+    run.add_argument(
+        "--ruler-files", type=Path, help="JSONL as RULER's prepare.py writes it: a file or a folder"
+    )
     run.add_argument(
         "--dry-run", action="store_true", help="print cells, requests, disk and time, run nothing"
     )
@@ -82,7 +86,7 @@ def _do(args: argparse.Namespace, console: Console) -> int:
     from bench.runners.run import run
     from bench.tracking.after_run import mirror, mode_before_run
 
-    for name in ("longbench", "spans"):
+    for name in ("longbench", "passages", "ruler_files", "spans"):
         if getattr(args, name) is not None:
             os.environ[f"QCBENCH_{name.upper()}"] = str(getattr(args, name))
     profile = profile_of(args.experiment, args.profile)

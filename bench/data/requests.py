@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -41,7 +42,7 @@ def dataset_of(spec: str, options: Mapping[str, Any] = {}) -> Dataset:
     if not (isinstance(cls, type) and issubclass(cls, Dataset)):
         where = family if path else f"datasets/{family}.py"
         raise UserError(f"{where}: DATASET must name a subclass of bench.dataset.Dataset")
-    if task not in cls.tasks:
+    if task not in cls.tasks and not (cls.open_tasks and re.fullmatch(r"[\w.-]+", task)):
         names = ", ".join(f"{family}/{t}" if t else family for t in cls.tasks)
         raise UserError(f"unknown task {spec!r}; there are: {names}")
     parameters = [f.name for f in fields(cls) if f.init and f.name != "task"]
@@ -75,7 +76,8 @@ def build_requests(
     """Make n requests of `chunks` chunks of `chunk_tokens` tokens (the last may be short).
 
     Prefix, context and query are tokenised once each, apart; chunks are slices of the context's
-    ids, so nothing is ever tokenised again. Returns the requests and their provenance (JSON
+    ids, so nothing is ever tokenised again (a sample that says where its chunks begin has each of them
+    tokenised apart). Returns the requests and their provenance (JSON
     values): what lengths came out, what the chunks share, how many spans an edge cuts,
     and what the dataset reports. `label` is what rows call the dataset (default: as it is written).
 
@@ -88,7 +90,7 @@ def build_requests(
             raise UserError(f"{name} must be at least 1, not {number}")
     dataset = dataset_of(dataset_spec, options)
     turn = Turn(tokenizer)
-    samples = dataset.samples(turn.fit(chunks * chunk_tokens), n, seed)
+    samples = dataset.samples(turn.fit(chunks * chunk_tokens, chunk_tokens), n, seed)
     if len(samples) != n:
         raise UserError(f"{dataset_spec}: {n} samples asked for, {len(samples)} there")
     check_samples(samples, dataset_spec)
@@ -98,7 +100,7 @@ def build_requests(
     requests = [request for request, _ in made]
     return requests, {
         "dataset": dataset_spec,
-        "note": dataset.note,
+        "note": dataset.caveat,
         "options": dict(options),
         "samples": n,
         "seed": seed,
@@ -142,8 +144,13 @@ def _request(
     sample: Sample, dataset: str, turn: Turn, chunks: int, chunk_tokens: int, takes_short: bool = False
 ) -> tuple[Request, dict[str, int]]:
     """The request of a sample, and how many of its spans there are and straddle a chunk's edge."""
-    ids, offsets = turn.text(sample.context)
-    there = -(-len(ids) // chunk_tokens)
+    pieces, offsets = _pieces(sample, turn, chunk_tokens)
+    ids, there = [t for piece in pieces for t in piece], len(pieces)
+    if max(map(len, pieces)) > chunk_tokens:
+        raise UserError(
+            f"{dataset}: sample {sample.id} has a chunk of {max(map(len, pieces))} tokens; "
+            f"the dataset must keep each to {chunk_tokens}"
+        )
     if there < chunks and not takes_short:
         raise UserError(
             f"{dataset}: more chunks than the sample has: sample {sample.id}, {chunks} chunks of "
@@ -164,7 +171,7 @@ def _request(
         id=sample.id,
         dataset=dataset,
         prefix=(*turn.before, *turn.ids(sample.instruction)),
-        chunks=tuple(tuple(ids[i : i + chunk_tokens]) for i in range(0, len(ids), chunk_tokens)),
+        chunks=pieces,
         query=(*query, *turn.after, *turn.ids(sample.answer_prefix)),
         references=tuple(sample.references),
         max_new_tokens=sample.max_new_tokens,
@@ -174,10 +181,26 @@ def _request(
     )
     return request, {
         "evidence_spans": len(evidence),
-        "evidence_spans_straddling": _straddling(evidence, chunk_tokens),
+        "evidence_spans_straddling": _straddling(evidence, request.chunk_starts),
         "needles": len(needles),
-        "needles_straddling": _straddling(needles, chunk_tokens),
+        "needles_straddling": _straddling(needles, request.chunk_starts),
     }
+
+
+def _pieces(
+    sample: Sample, turn: Turn, chunk_tokens: int
+) -> tuple[tuple[tuple[int, ...], ...], list[tuple[int, int]]]:
+    """The chunks' ids, and each context token's (begin, end) characters in the context."""
+    if not sample.chunk_begins:
+        ids, offsets = turn.text(sample.context)
+        cuts = range(0, len(ids), chunk_tokens)
+        return tuple(tuple(ids[i : i + chunk_tokens]) for i in cuts), offsets
+    pieces, offsets = [], []
+    for begin, end in pairwise([*sample.chunk_begins, len(sample.context)]):
+        ids, inside = turn.text(sample.context[begin:end])
+        pieces.append(tuple(ids))
+        offsets += [(begin + a, begin + b) for a, b in inside]
+    return tuple(pieces), offsets
 
 
 class _Tokens:
@@ -196,6 +219,6 @@ class _Tokens:
         return range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
 
 
-def _straddling(spans: list[range], chunk_tokens: int) -> int:
-    """How many spans of tokens begin in one chunk and end in another."""
-    return sum(len(s) > 0 and s[0] // chunk_tokens != s[-1] // chunk_tokens for s in spans)
+def _straddling(spans: list[range], starts: Sequence[int]) -> int:
+    """How many spans of tokens begin in one chunk and end in another; `starts`: the chunks' first tokens."""
+    return sum(len(s) > 0 and bisect_right(starts, s[0]) != bisect_right(starts, s[-1]) for s in spans)

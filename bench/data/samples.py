@@ -15,7 +15,7 @@ def check_samples(samples: Sequence[Sample], dataset: str) -> None:
 
     Each must have an id of its own, texts that are strings and can be written as UTF-8, a context and a
     query that are not blank, a list of references that is not one string, at least one new token, and
-    spans that lie in the context.
+    spans and beginnings of chunks that lie in the context.
     """
     seen: set[str] = set()
     for number, sample in enumerate(samples):
@@ -41,6 +41,11 @@ def check_samples(samples: Sequence[Sample], dataset: str) -> None:
             for begin, end in spans:
                 if not 0 <= begin < end <= len(sample.context):
                     raise UserError(f"{where}: {name} ({begin}, {end}) is not in its context")
+        begins = sample.chunk_begins
+        if begins and (
+            begins[0] != 0 or [*begins, len(sample.context)] != sorted({*begins, len(sample.context)})
+        ):
+            raise UserError(f"{where}: chunk_begins must grow from 0 and stay in its context")
 
 
 def _check_answers(sample: Sample, where: str) -> None:

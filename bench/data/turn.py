@@ -62,7 +62,7 @@ class Turn:
         )
         return coded["input_ids"], coded["offset_mapping"]
 
-    def fit(self, tokens: int) -> Fit:
+    def fit(self, tokens: int, chunk_tokens: int = 0) -> Fit:
         """What a dataset needs to know about lengths."""
 
         def count(text: str) -> int:
@@ -89,7 +89,7 @@ class Turn:
                     return kept
             return ""
 
-        return Fit(tokens=tokens, count=count, cut=cut, tail=tail)
+        return Fit(tokens=tokens, count=count, cut=cut, tail=tail, chunk_tokens=chunk_tokens)
 
     @cached_property
     def _halves(self) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.metrics.exact_match import exact_match, exact_match_normalised
-from bench.metrics.f1 import f1
+from bench.metrics.f1 import f1, f1_hotpotqa
 from bench.metrics.rouge_l import rouge_l
 from bench.metrics.string_match import string_match_all, string_match_normalised
 
@@ -25,6 +25,7 @@ METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
         Metric("f1", "F1", f1),
+        Metric("f1_hotpotqa", "F1 (yes and no exact)", f1_hotpotqa),
         Metric("string_match", "SM", string_match_all),
         Metric("rouge_l", "ROUGE-L (released F1)", rouge_l),
         Metric("exact_match", "EM, as written", exact_match),

@@ -40,6 +40,25 @@ def f1(prediction: str, references: Sequence[str]) -> float:
     return max(_pair(normalise(prediction), normalise(r)) for r in references)
 
 
+def f1_hotpotqa(prediction: str, references: Sequence[str]) -> float:
+    """`f1` with HotpotQA's rule: where either text is yes, no or noanswer, only the same words score.
+
+    hotpotqa/hotpot, hotpot_evaluate_v1.py (`f1_score`); Alab-NII/2wikimultihop scores so too, with the
+    best of all aliases. Raises as `check_references`.
+    """
+    check_references(references)
+    return max(_strict(normalise(prediction), normalise(r)) for r in references)
+
+
+_CLOSED = (["yes"], ["no"], ["noanswer"])
+
+
+def _strict(prediction: list[str], reference: list[str]) -> float:
+    if prediction != reference and (prediction in _CLOSED or reference in _CLOSED):
+        return 0.0
+    return _pair(prediction, reference)
+
+
 def _pair(prediction: list[str], reference: list[str]) -> float:
     common = sum((Counter(prediction) & Counter(reference)).values())
     if common == 0:
