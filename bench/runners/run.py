@@ -109,13 +109,8 @@ def plan(sweep: Sweep, dtype: str | None = None) -> Plan:
                 task.name, tokenizer, *shape, sweep.seed, task.options, label
             )
             source = source_sha256(str(sys.modules[type(dataset).__module__].__file__))
-<<<<<<< HEAD
             cells = cells_of(sweep, model.name, model.revision, dtype, task, label, source, methods)
-            blocks.append(Block(model, label, dataset.metric, cells, requests, provenance))
-=======
-            cells = cells_of(sweep, model.name, model.revision, dtype, task.name, source, methods)
-            blocks.append(Block(model, task.name, dataset.scored_by, cells, requests, provenance))
->>>>>>> data
+            blocks.append(Block(model, label, dataset.scored_by, cells, requests, provenance))
     return Plan(sweep, dtype, seconds, methods, blocks)
 
 
