@@ -35,7 +35,7 @@ def test_fig10_says_what_it_shows(tmp_path: Path) -> None:
     text = " ".join(words(figure).split())
     for part in (
         "multihop (F1), n = 3 LongBench-format, not LongBench", "ruler/mq (SM), n = 3", "model-a",
-        "↖ better", "n = 3",
+        "↖ better",
         "percentile bootstrap", "Profile: tiny", "QCFuse", "Random tokens (control)", "ρ = 0.3",
     ):  # fmt: skip
         assert part in text

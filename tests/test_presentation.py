@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from bench.figures import best, fig01, fig10, fig11, ratio
+from bench.figures import best, fig01, fig10, fig11, ratio, timeline
 from bench.reports.pareto import pareto
 from bench.reports.run_view import RunView
 from bench.reports.tables import headlines, points
@@ -25,8 +26,10 @@ from bench.results.points import alarms, aside, with_variants
 from bench.results.report import write_reports
 from bench.results.run_folder import RunFolder
 from bench.results.schema import Row
+from bench.results.shown import Prompt, long_instructions
 from bench.results.summary import headline_rho, summarise
 from tests._rows import frame_of, grid, make_row, point, write_run
+from tests._timelines import record
 
 FULL = {"method": "full_prefill", "rho": 1.0}
 DISK = {"bandwidth": "11x", "bandwidth_bytes_per_s": 5.5e7, "bandwidth_unit": 5e6}
@@ -283,3 +286,25 @@ def test_panels_of_different_n_weigh_the_same(tmp_path: Path) -> None:
     fused = aggregate(frame_of(rows, tmp_path)).query("method == 'qcfuse'").iloc[0]
     assert fused["quality"] == pytest.approx((0.5 + 0.9) / 2)
     assert conditions(frame_of(rows, tmp_path), {})[-1].endswith("not recorded.")
+
+
+def test_a_timeline_says_what_to_doubt() -> None:
+    figure = timeline.draw([record("full_prefill"), record()], ["model not trusted: m: a check"])
+    red = [text.get_text() for text in figure.texts if text.get_color() == "#B00020"]
+    assert red == ["WARNING: model not trusted: m: a check."]
+
+
+def test_long_instructions_are_no_caveat_where_full_prefill_has_them_cached(tmp_path: Path) -> None:
+    prompt = Prompt(
+        model="m",
+        dataset="d",
+        request="r",
+        instruction=["s"] * 4,
+        context=["c"],
+        query=["q"],
+        chunk_starts=[0],
+    )
+    (tmp_path / "prompts.jsonl").write_text(prompt.model_dump_json() + "\n", "utf-8")
+    assert list(long_instructions(tmp_path)) == ["d"]
+    (tmp_path / "run.json").write_text(json.dumps(CACHED), "utf-8")
+    assert long_instructions(tmp_path) == {}

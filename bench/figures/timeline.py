@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.figures.panels import save
+from bench.figures.panels import RED, WARNING, save
 from bench.figures.style import STAGES, WAITING, theme
 from bench.results.points import FULL_PREFILL
 from bench.results.recorded import labels, title
@@ -34,27 +35,31 @@ Span = tuple[float, float]
 """Begin and width, in ms."""
 
 
-def plot(records: Sequence[Record], out_dir: Path, name: str) -> list[Path]:
-    """Write `name`.png and `name`.svg into `out_dir`; returns their paths."""
+def plot(records: Sequence[Record], out_dir: Path, name: str, doubts: Sequence[str] = ()) -> list[Path]:
+    """Write `name`.png and `name`.svg into `out_dir`; returns their paths. `doubts` as in `draw`."""
     with mpl.rc_context():
         theme()
         mpl.rcParams["hatch.linewidth"] = 0.6
-        return save(draw(records), out_dir, name)
+        return save(draw(records, doubts), out_dir, name)
 
 
-def draw(records: Sequence[Record]) -> Figure:
+def draw(records: Sequence[Record], doubts: Sequence[str] = ()) -> Figure:
     """Draw the blocks one under the other over one time axis in ms since the request's arrival.
 
     Tracks: select; load, a lane a reading thread; compute, with layers in alternating shades and white,
-    hatched waits for a layer's cache; first token.
+    hatched waits for a layer's cache; first token. `doubts` about the run stand below, a line each, in red.
     """
+    red = [line for text in doubts for line in textwrap.wrap(f"{WARNING}{text}.", 150)]
+    below = 0.13 * len(red)
     heights = [_height(record.timeline) for record in records]
     total = sum(heights) + BETWEEN * len(records)
-    inches = 1.15 + 0.2 * total
+    inches = 1.15 + 0.2 * total + below
     figure = Figure(figsize=(9.0, inches), layout="constrained")
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.set(rect=(0, 0, 1, 1 - 0.62 / inches))
+    engine.set(rect=(0, below / inches, 1, 1 - (0.62 + below) / inches))
+    text = figure.text(0.01, 0.04 / inches, "\n".join(red), fontsize=SMALL, va="bottom", color=RED)
+    text.set_in_layout(False)
     ax = figure.subplots()
     end = max(record.timeline.ended for record in records) * 1e3
     top = 0.0

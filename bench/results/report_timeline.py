@@ -7,6 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.figures import timeline
+from bench.results.conditions import distrust
+from bench.results.reader import read_run_info
 from bench.results.recorded import Wanted, choose, read_timelines, title
 from bench.results.report_stages import write_stages
 from bench.results.run_folder import RunFolder
@@ -31,7 +33,10 @@ def write_timeline(run: Path, wanted: Wanted, out: Path, console: Console, name:
     except OSError as error:
         raise disk_error(out, error) from error
     name = name or f"timeline-{records[0].request.replace('/', '-')}"
-    paths = [*timeline.plot(records, out, name), write_trace(records, out / f"{name}.trace.json")]
+    paths = [
+        *timeline.plot(records, out, name, distrust(read_run_info(run))),
+        write_trace(records, out / f"{name}.trace.json"),
+    ]
     console.print(
         f"{title(records)}: {paths[0]}, {paths[-1]} (open it at ui.perfetto.dev)",
         markup=False,

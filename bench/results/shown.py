@@ -12,7 +12,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.request import Request
+from bench.results.conditions import instruction_cached
 from bench.results.packed import content, kept
+from bench.results.reader import read_run_info
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +140,12 @@ def read_prompts(run: Path) -> list[Prompt]:
 
 
 def long_instructions(run: Path) -> dict[str, str]:
-    """A caveat for each dataset whose instruction is long beside its context, from the prompts a run kept."""
+    """A caveat for each dataset whose instruction is long beside its context, from the prompts a run kept.
+
+    None where full prefill has the instruction cached too.
+    """
+    if instruction_cached(read_run_info(run)):
+        return {}
     shares: dict[str, list[float]] = {}
     for prompt in read_prompts(run):
         shares.setdefault(prompt.dataset, []).append(len(prompt.instruction) / max(1, len(prompt.context)))
