@@ -39,7 +39,8 @@ class RulerFiles(Dataset):
     tracking's solved example) is the instruction, what stands behind it the query, `answer_prefix` opens
     the answer; RULER's number of new tokens. Records keep the file's order; `seed` changes nothing. The
     context is what it is: RULER fitted it to its own length, so a longer one than the chunks hold is an
-    error and a shorter one makes fewer chunks. Files must be prepared with the template "base" (no chat markup).
+    error and a shorter one makes fewer chunks. Files must be prepared with the template "base", without
+    chat markup.
 
     `path`: the file or folder; without it the variable QCBENCH_RULER_FILES. `sha256`: of that file, which
     another one is then refused for. `tokens_to_generate`: instead of 128 (vt: 30).
@@ -80,8 +81,8 @@ class RulerFiles(Dataset):
             tokens = fit.count(sample.context)
             if tokens > fit.tokens:
                 raise UserError(
-                    f"{where}: a context of {tokens} tokens, more than the {fit.tokens} of the chunks: ask for "
-                    "more or longer chunks, or prepare the file with a smaller max_seq_length"
+                    f"{where}: a context of {tokens} tokens, more than the {fit.tokens} of the chunks: ask "
+                    "for more or longer chunks, or prepare the file with a smaller max_seq_length"
                 )
             samples.append(sample)
         if len(samples) < n:
@@ -137,8 +138,8 @@ def _tracking(text: str, where: str) -> tuple[int, int, str]:
 
 def _layout(where: str, kind: str) -> str:
     return (
-        f"{where}: field 'input' is not RULER's {kind} template around a context: another task's file, or one "
-        'prepared with a chat template; prepare it with the template "base"'
+        f"{where}: field 'input' is not RULER's {kind} template around a context: another task's file, or "
+        'one prepared with a chat template; prepare it with the template "base"'
     )
 
 
