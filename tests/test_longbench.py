@@ -267,3 +267,50 @@ def test_the_hub_is_asked_for_the_pinned_revision_of_a_dataset(
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     assert len(read(None)) == 1
     assert asked == [(longbench.REPOSITORY, "data.zip", longbench.REVISION, "dataset", None)]
+
+
+@pytest.mark.parametrize("named", ["hotpotqa_e", "hotpotqa"])
+def test_longbench_e(tmp_path: Path, named: str) -> None:
+    line = json.dumps(record(dataset=named))
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("data/hotpotqa_e.jsonl", line + "\n")
+    data = longbench.LongBench(task="hotpotqa_e", path=str(tmp_path / "data.zip"))
+    (s,) = data.samples(word_fit(500), 1, 0)
+    assert s.instruction.startswith(LINE)
+    assert (data.scored_by, data.caveat) == ("f1", "")
+
+
+def own_file(folder: Path, **changes: Any) -> Path:
+    kept = {k: v for k, v in record(**changes).items() if k in ("input", "context", "answers", "_id")}
+    (folder / "contracts.jsonl").write_text(json.dumps(kept) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("file", ["", "contracts.jsonl"])
+def test_any_other_file_of_the_schema(tmp_path: Path, file: str) -> None:
+    path = str(own_file(tmp_path, context="Clause 1. Ann Lee pays.") / file)
+    made, facts = build_requests("longbench/contracts", tiny_tokenizer(), 2, 50, 1, 0, {"path": path})
+    assert facts["note"] == "LongBench's schema, not LongBench; generic prompt"
+    data = longbench.LongBench(task="contracts", path=path, score="rouge_l", new_tokens=7)
+    (s,) = data.samples(word_fit(100), 1, 0)
+    assert "based on the given text." in s.instruction
+    assert s.max_new_tokens == 7
+    assert data.scored_by == "rouge_l"
+    assert made[0].references == ("Ann Lee", "Lee")
+
+
+def test_mistakes_with_other_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QCBENCH_LONGBENCH", raising=False)
+    with pytest.raises(
+        UserError, match=r"longbench/contracts: not one of LongBench's tasks .*--longbench FOLDER"
+    ):
+        longbench.LongBench(task="contracts").samples(word_fit(100), 1, 0)
+    with pytest.raises(UserError, match=r"no file .*contracts\.jsonl"):
+        longbench.LongBench(task="contracts", path=str(tmp_path)).samples(word_fit(100), 1, 0)
+    (tmp_path / "contracts.jsonl").write_text('{"input": "q", "context": "c", "answers": ["a"]}\n')
+    with pytest.raises(UserError, match="line 1: field '_id' is missing"):
+        longbench.LongBench(task="contracts", path=str(tmp_path)).samples(word_fit(100), 1, 0)
+    with pytest.raises(UserError, match="LongBench fixes score"):
+        longbench.LongBench(task="musique", score="rouge_l")
+    with pytest.raises(UserError, match="score is f1"):
+        longbench.LongBench(task="contracts", score="best")

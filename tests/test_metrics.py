@@ -80,6 +80,7 @@ def test_one_string_is_not_a_list_of_references(name: str) -> None:
 def test_registry_is_keyed_by_name() -> None:
     assert {n: (m.name, m.label) for n, m in METRICS.items()} == {
         "f1": ("f1", "F1"),
+        "f1_hotpotqa": ("f1_hotpotqa", "F1 (yes and no exact)"),
         "string_match": ("string_match", "SM"),
         "rouge_l": ("rouge_l", "ROUGE-L (released F1)"),
         "exact_match": ("exact_match", "EM, as written"),
@@ -92,6 +93,7 @@ def test_registry_is_keyed_by_name() -> None:
 def test_all_scores_has_every_metric() -> None:
     assert all_scores("The cats ran", ["cats ran", "dogs"]) == {
         "f1": 1.0,
+        "f1_hotpotqa": 1.0,
         "string_match": 0.5,
         "rouge_l": 0.8,
         "exact_match": 0.0,

@@ -154,6 +154,33 @@ def test_needles_are_counted_apart_from_the_evidence_in_them(tmp_path: Path) -> 
     assert (facts["needles"], facts["needles_straddling"]) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("begins", "size", "message"),
+    [
+        ((0, 9), 60, ""),
+        ((0, 9), 3, "must keep each to 3"),
+        ((1, 9), 60, "chunk_begins must grow from 0"),
+        ((0, 9, 9), 60, "chunk_begins must grow from 0"),
+        ((0, 900), 60, "chunk_begins must grow from 0"),
+    ],
+)
+def test_chunks_of_a_samples_own_lengths(
+    tmp_path: Path, begins: tuple[int, ...], size: int, message: str
+) -> None:
+    text = "The town lies on a river."
+    spec = mine(tmp_path, text)
+    Path(spec).write_text(
+        Path(spec).read_text().replace("self.needles)", f"self.needles, chunk_begins={begins})")
+    )
+    if message:
+        with pytest.raises(UserError, match=message):
+            one(spec, 2, size)
+    else:
+        made, facts = build_requests(spec, tiny_tokenizer(), 2, size, 1, 0, {"needles": ((4, 8), (4, 13))})
+        assert made[0].chunks == (tuple(ids(text[:9])), tuple(ids(text[9:])))
+        assert facts["needles_straddling"] == 1
+
+
 @settings(deadline=None, max_examples=80)
 @given(st.text(min_size=1, max_size=50), st.data())
 def test_tokens_of_a_span_are_those_that_share_a_character(text: str, data: st.DataObject) -> None:
@@ -232,7 +259,15 @@ def test_a_users_own_file_and_its_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
+<<<<<<< HEAD
         ("nope", {}, "unknown dataset 'nope'; there are: calibration, longbench, multihop, ruler, spans"),
+=======
+        (
+            "nope",
+            {},
+            "unknown dataset 'nope'; there are: longbench, multihop, passages, ruler, ruler_files, spans",
+        ),
+>>>>>>> data
         ("ruler", {}, "there are: ruler/single, ruler/mq, ruler/mv, ruler/vt"),
         ("ruler/cwe", {}, "unknown task 'ruler/cwe'"),
         ("multihop/x", {}, "there are: multihop"),
