@@ -34,21 +34,16 @@ _VT_LINE = re.compile(r"VAR [A-Z]+ = (?:VAR [A-Z]+|\d+)")
 class RulerFiles(Dataset):
     """RULER's needle tasks (niah_*) and variable tracking (vt) out of its own files.
 
-        `ruler_files/niah_multikey_1` reads `niah_multikey_1/validation.jsonl` or `niah_multikey_1.jsonl` of the
-        folder given. `input` is taken apart at RULER's template: text before the context (with variable
-        tracking's solved example) is the instruction, what stands behind it the query, `answer_prefix` opens
-        the answer; RULER's number of new tokens. Records keep the file's order; `seed` changes nothing. The
-        context is what it is: RULER fitted it to its own length, so a longer one than the chunks hold is an
-    <<<<<<< HEAD
-        error and a shorter one makes fewer chunks. Files must be prepared with the template "base" (no chat
-        markup).
-    =======
-        error and a shorter one makes fewer chunks. Files must be prepared with the template "base", without
-        chat markup.
-    >>>>>>> data
+    `ruler_files/niah_multikey_1` reads `niah_multikey_1/validation.jsonl` or `niah_multikey_1.jsonl` of the
+    folder given. `input` is taken apart at RULER's template: text before the context (with variable
+    tracking's solved example) is the instruction, what stands behind it the query, `answer_prefix` opens
+    the answer; RULER's number of new tokens. Records keep the file's order; `seed` changes nothing. The
+    context is what it is: RULER fitted it to its own length, so a longer one than the chunks hold is an
+    error and a shorter one makes fewer chunks. Files must be prepared with the template "base", without
+    chat markup.
 
-        `path`: the file or folder; without it the variable QCBENCH_RULER_FILES. `sha256`: of that file, which
-        another one is then refused for. `tokens_to_generate`: instead of 128 (vt: 30).
+    `path`: the file or folder; without it the variable QCBENCH_RULER_FILES. `sha256`: of that file, which
+    another one is then refused for. `tokens_to_generate`: instead of 128 (vt: 30).
     """
 
     path: str | None = None

@@ -259,15 +259,11 @@ def test_a_users_own_file_and_its_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-<<<<<<< HEAD
-        ("nope", {}, "unknown dataset 'nope'; there are: calibration, longbench, multihop, ruler, spans"),
-=======
         (
             "nope",
             {},
-            "unknown dataset 'nope'; there are: longbench, multihop, passages, ruler, ruler_files, spans",
+            "there are: calibration, longbench, multihop, passages, ruler, ruler_files, spans",
         ),
->>>>>>> data
         ("ruler", {}, "there are: ruler/single, ruler/mq, ruler/mv, ruler/vt"),
         ("ruler/cwe", {}, "unknown task 'ruler/cwe'"),
         ("multihop/x", {}, "there are: multihop"),
