@@ -91,7 +91,7 @@ def shifted(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def other(self: Engine, *args: Any, honest: Any = honest, **named: Any) -> FirstToken:
             first: FirstToken = honest(self, *args, **named)
-            first.logits.add_(torch.linspace(0, 1, first.logits.shape[-1]))
+            first.logits.add_(torch.linspace(0, 8, first.logits.shape[-1]))
             return first
 
         monkeypatch.setattr(Engine, name, other)
