@@ -77,7 +77,7 @@ def built_in(hub_file: tuple[str, str, str] | None = None) -> models.BuiltIn:
 
 
 def test_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(UserError, match=r"unknown model 'gpt'; give smollm2-135m or qwen2\.5-coder-0\.5b"):
+    with pytest.raises(UserError, match=r"unknown model 'gpt'; give smollm2-135m, qwen2\.5-coder-0\.5b, "):
         models.resolve("gpt")
 
 

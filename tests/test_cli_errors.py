@@ -144,6 +144,8 @@ def test_a_full_disk_loses_nothing_written(
     real, calls = os.write, []
 
     def write(file: int, data: bytes) -> int:
+        if not bytes(data[:20]).startswith(b'{"schema_version"'):  # the store's
+            return real(file, data)
         calls.append(data)
         if len(calls) == 2:
             real(file, data[: len(data) // 2])  # the disk fills up in the middle of a row
