@@ -176,8 +176,8 @@ def test_the_disk_tier_gives_the_same_answers_and_rebuilds_damage(
     assert main(argv) == 0
     assert "rebuilding it" in capsys.readouterr().out
     warnings = json.loads((out / "run.json").read_text())["warnings"]
-    assert warnings
-    assert all("rebuilding it" in text for text in warnings)
+    assert any("rebuilding it" in text for text in warnings)
+    assert all("rebuilding it" in text or "layers agree" in text for text in warnings)
     assert {r["status"] for r in rows_of(out)} == {"ok"}
 
 
