@@ -21,7 +21,7 @@ from bench.request import Request
 from bench.results.schema import Row
 from bench.results.shown import Selection, layers_of
 from bench.results.timeline import Record
-from bench.runners.measure import Measured, measure, measure_full_prefill
+from bench.runners.measure import Measured, NotFinite, measure, measure_full_prefill
 from bench.runners.plan import Cell
 from bench.runners.prepare import Preparer
 from bench.store.kernel_throttle import KernelThrottle
@@ -85,7 +85,7 @@ class Bench:
         """A full prefill between cells: the same work each time, so what differs is the machine."""
         try:
             measured = measure_full_prefill(self.engine, request)
-        except torch.OutOfMemoryError:  # full prefill's own cell says so
+        except (torch.OutOfMemoryError, NotFinite):  # full prefill's own cell says so
             return
         self.engine.runtime.release(measured.first.slots)
         self.between.append(measured.row["ttft_s"])

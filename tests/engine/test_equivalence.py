@@ -237,7 +237,8 @@ def test_a_prefix_held_in_the_pool_changes_no_logit_and_no_answer(case: Case) ->
     assert case.off(first) < TOLERANCE
     for layer in range(engine.layers):
         keys = engine.runtime.keys(layer)[first.slots.at]
-        assert torch.allclose(keys, case.full_keys[layer], atol=TOLERANCE)
+        full = case.full_keys[layer]  # keys of some models reach hundreds
+        assert float((keys - full).abs().max()) < TOLERANCE * max(1.0, float(full.abs().max()))
     assert engine.runtime.decode([first.slots], [first.token], frozenset(), 6) == answer
     engine.runtime.clear()
     held = engine.hold(case.prefix)
