@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import time
 from pathlib import Path
 
 from bench.assets.models import ModelRef
 from bench.engine.engine import Engine
 from bench.experiments import Sweep
 from bench.request import Request
-from bench.runners.measure import measure_full_prefill
 from bench.runners.prepare import Preparer
 from bench.store import Store
 from bench.store.disk import DiskStore
@@ -42,6 +42,8 @@ def bandwidth_unit(engine: Engine, preparer: Preparer, request: Request) -> floa
     whole = sum(store.layer_bytes(key) for key in cached.chunks) * engine.layers
     seconds = []
     for _ in range(PREFILLS):
-        seconds.append(measure_full_prefill(engine, request).row["ttft_s"])
+        held = engine.hold(request.prefix)
+        began = time.perf_counter()
+        seconds.append(engine.prefill(request.ids, held).ended - began)
         engine.runtime.clear()
     return float(whole / statistics.median(seconds))
