@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from bench.figures import best, fig01, fig10, fig11, ratio, timeline
+from bench.figures.panels import caveats
 from bench.reports.pareto import pareto
 from bench.reports.run_view import RunView
 from bench.reports.tables import headlines, points
@@ -308,3 +309,9 @@ def test_long_instructions_are_no_caveat_where_full_prefill_has_them_cached(tmp_
     assert list(long_instructions(tmp_path)) == ["d"]
     (tmp_path / "run.json").write_text(json.dumps(CACHED), "utf-8")
     assert long_instructions(tmp_path) == {}
+
+
+def test_what_is_not_what_its_name_suggests_says_so_where_titles_have_no_room() -> None:
+    info = {"datasets": {"multihop": {"note": "LongBench-format, not LongBench"}, "ruler/mq": {"note": ""}}}
+    assert caveats(["ruler/mq", "multihop"], info) == ["multihop: LongBench-format, not LongBench."]
+    assert caveats(["ruler/mq"], info) == []

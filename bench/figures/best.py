@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bench.figures.panels import SMALL, TEXT, WARNING, build, describe, save, typesize
+from bench.figures.panels import SMALL, TEXT, WARNING, build, caveats, describe, save, typesize
 from bench.figures.style import MethodStyle, styles, theme
 from bench.results.best_variant import BestFoot
 from bench.results.conditions import cautions
@@ -78,5 +78,5 @@ def _caption(feet: list[BestFoot], frame: pd.DataFrame, run_info: dict[str, Any]
         "interval, bootstrap over requests, simultaneous over a baseline's parameter sets. Above 0: QCFuse "
         "leads."
     )
-    lines = [f"{about} {describe(run_info, frame)}"]
+    lines = [f"{about} {describe(run_info, frame)}", *caveats(list(frame["dataset"].unique()), run_info)]
     return "\n".join([*lines, *(f"{WARNING}{text}." for text in cautions(frame, run_info))])

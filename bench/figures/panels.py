@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bench.figures.style import REFERENCES, MethodStyle, full_label, styles, variant_label
 from bench.results.conditions import conditions, instruction_cached
-from bench.results.points import COLD_PREFILL, aside
+from bench.results.points import COLD_PREFILL, aside, dataset_notes
 
 Dash = Literal["-", "--", ":", "-."]
 DASHES: list[Dash] = ["-", "--", ":", "-."]
@@ -146,6 +146,13 @@ def save(figure: Figure, out_dir: Path, name: str) -> list[Path]:
     # no date: the same figure twice is the same file
     figure.savefig(paths[1], facecolor="white", metadata={"Date": None})
     return paths
+
+
+def caveats(datasets: Sequence[str], run_info: dict[str, Any]) -> list[str]:
+    """A line for each of these datasets that is not what its name suggests, for figures whose titles have no
+    room for it."""
+    notes = dataset_notes(run_info)
+    return [f"{name}: {notes[name]}." for name in datasets if name in notes]
 
 
 def describe(run_info: dict[str, Any], frame: pd.DataFrame) -> str:

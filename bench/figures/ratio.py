@@ -17,6 +17,7 @@ from bench.figures.panels import (
     DASHES,
     TEXT,
     build,
+    caveats,
     describe,
     draw_panel,
     look_of,
@@ -75,10 +76,11 @@ def draw(
     models, datasets = list(frame["model"].unique()), list(frame["dataset"].unique())
     if kind == "recall":  # not every dataset knows its evidence
         datasets = [name for name in datasets if shown.loc[shown["dataset"] == name, "y"].notna().any()]
-    caption = "\n".join([_about(points, kind, frame, run_info), *closing(points, frame, run_info)])
+    about = [_about(points, kind, frame, run_info), *caveats(datasets, run_info)]
+    caption = "\n".join([*about, *closing(points, frame, run_info)])
     figure, axes = build(
         (len(models), len(datasets)), shown, caption, X_LABEL,
-        LABELS[kind], legends=None if kind == "ratio" else (_methods(shown), _draws()),
+        LABELS[kind], legends=None if kind == "ratio" else (_methods(shown), _draws(shown)),
     )  # fmt: skip
     look = look_of(points)
     for row, model in enumerate(models):
@@ -126,10 +128,12 @@ def _methods(points: pd.DataFrame) -> Sequence[Artist]:
     ]
 
 
-def _draws() -> Sequence[Artist]:
+def _draws(points: pd.DataFrame) -> Sequence[Artist]:
+    known = set(points.loc[points["y"].notna(), "variant"])
     return [
         Line2D([], [], color="#666666", linewidth=1.0, linestyle=dash, label=name)
         for name, dash in zip((TOKENS, NEEDLE), DASHES, strict=False)
+        if name in known
     ]
 
 
