@@ -278,5 +278,5 @@ def test_the_tiny_profile_on_a_real_model_twice(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-m", "bench", *argv], cwd=ROOT, check=True)
     one, two = (rows_of(tmp_path / name) for name in ("one", "two"))
     assert essence(one) == essence(two)
-    assert len(one) == 2 * 2 * 8
+    assert len(one) == 2 * 2 * 9
     assert {r["status"] for r in one} == {"ok"}
